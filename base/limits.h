@@ -1,0 +1,52 @@
+// Every limit of Pillion, by name. A module that needs another adds it here, with its relation to the others.
+#ifndef PILLION_BASE_LIMITS_H_
+#define PILLION_BASE_LIMITS_H_
+
+#include <cstdint>
+
+namespace pillion::limits {
+
+// Wire.
+inline constexpr uint64_t kMessageBytes = 1 << 20;          // one frame on a control socket
+inline constexpr uint32_t kFramesPerMessage = 4;
+inline constexpr uint32_t kWireNesting = 16;
+inline constexpr uint32_t kTextBytes = 4096;                // names, paths, one error text
+inline constexpr uint32_t kArgumentBytes = 64 << 10;        // arguments of one task
+inline constexpr uint32_t kListItems = 16384;               // elements of one list in a message
+inline constexpr uint32_t kTasksPerChunk = 4096;            // of one submit message
+
+// Head.
+inline constexpr uint32_t kTasksPerJob = 4'000'000;
+inline constexpr uint32_t kDependenciesPerTask = 1024;
+inline constexpr uint32_t kOpenJobs = 100'000;
+inline constexpr uint64_t kQueuedTasks = 8'000'000;
+inline constexpr uint32_t kInlineResultBytes = 64 << 10;    // larger results are files
+inline constexpr uint32_t kInlineCheckpointBytes = 64 << 10;  // larger checkpoints are files
+inline constexpr uint32_t kWatchersPerClient = 64;
+inline constexpr uint32_t kWorkers = 16384;
+inline constexpr int64_t kHeartbeatMs = 2'000;
+inline constexpr int64_t kWorkerLostMs = 15'000;            // silence after which a worker's leases are requeued
+inline constexpr int64_t kReattachGraceMs = 60'000;         // a restarted head waits so long for a lease's worker
+inline constexpr uint32_t kQuarantineWorkerLosses = 3;      // different workers killed by one task
+
+// Worker.
+inline constexpr uint32_t kSlotsPerIteration = 1024;
+inline constexpr uint32_t kBoardRing = 256;
+inline constexpr uint32_t kResidentsPerDevice = 16;
+inline constexpr int64_t kStopGraceUs = 2'000;              // overrun after which a host is stopped
+inline constexpr int64_t kHostStartMs = 60'000;             // Init and load of one task
+inline constexpr uint64_t kLogLineBytes = 4096;
+inline constexpr uint64_t kHostMessageBytes = 128 << 10;    // one SOCK_SEQPACKET message to or from a host
+
+// Files.
+inline constexpr uint64_t kCheckpointFileBytes = uint64_t{1} << 40;
+inline constexpr uint32_t kCheckpointsKept = 2;
+inline constexpr uint64_t kConfigBytes = 1 << 20;
+
+static_assert(kInlineCheckpointBytes + kArgumentBytes + kTextBytes < kMessageBytes);
+static_assert(kInlineResultBytes + kTextBytes < kHostMessageBytes);
+static_assert(kHeartbeatMs * 3 < kWorkerLostMs && kWorkerLostMs < kReattachGraceMs);
+
+}  // namespace pillion::limits
+
+#endif  // PILLION_BASE_LIMITS_H_
