@@ -39,6 +39,7 @@ inline constexpr uint64_t kLogLineBytes = 4096;
 inline constexpr uint64_t kHostMessageBytes = 128 << 10;    // one SOCK_SEQPACKET message to or from a host
 
 // Files.
+inline constexpr uint64_t kStoreReserveBytes = 80 << 20;     // ≥ RocksDB log (64 MiB) + write buffer (16 MiB)
 inline constexpr uint64_t kCheckpointFileBytes = uint64_t{1} << 40;
 inline constexpr uint32_t kCheckpointsKept = 2;
 inline constexpr uint64_t kConfigBytes = 1 << 20;
