@@ -39,6 +39,12 @@ inline constexpr int64_t kHeartbeatMs = 2'000;
 inline constexpr int64_t kWorkerLostMs = 15'000;            // silence after which a worker's leases are requeued
 inline constexpr int64_t kReattachGraceMs = 60'000;         // a restarted head waits so long for a lease's worker
 inline constexpr uint32_t kQuarantineWorkerLosses = 3;      // different workers killed by one task
+inline constexpr uint32_t kInvoluntaryEnds = 16;            // of each: out of memory, hosts killed from outside
+inline constexpr uint64_t kQueuedPayloadBytes = uint64_t{8} << 30;  // specs and results that the head holds
+inline constexpr uint32_t kSpecPageBytes = 32 << 10;        // about so much in one stored page of task specs
+inline constexpr uint32_t kTaskClasses = 65'536;            // different demands among the tasks held
+inline constexpr int64_t kAbandonedSubmissionMs = 600'000;  // without its next chunk
+inline constexpr uint32_t kGrantsPerPull = 4096;            // what one worker may ask for at once
 
 // Worker.
 inline constexpr uint32_t kSlotsPerIteration = 1024;

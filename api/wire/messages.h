@@ -263,8 +263,11 @@ struct Announce {                     // reply to an Announcer: CountReply
   std::string device;                 // device name or uuid it is about
   Capacity capacity;
 };
-// "I have room": the worker holds `held` and could use `want` more.
+// "I have room": the worker holds `held` leases and could use `want` more. The head counts grants that are still on
+// their way against it, so pulling again before they arrive asks for nothing twice. Nobody answers it.
 struct Pull {
+  static constexpr uint32_t kHeldUnknown = UINT32_MAX;
+  uint32_t held = kHeldUnknown;       // leases received and neither finished nor released, as far as sent
   uint32_t want = 0;
   uint32_t call_slots = 0;            // of them, how many idle pooled hosts for call tasks
   uint64_t free_memory_bytes = 0;
@@ -275,7 +278,10 @@ struct Grant {
   Epoch epoch = 0;
   CheckpointRef checkpoint;           // empty: fresh
   CheckpointRef previous_checkpoint;  // used when the first is damaged
-  std::vector<std::string> inputs;    // results of the dependencies, in order of spec.dependencies
+  std::vector<std::string> inputs;    // results of the dependencies, in order of spec.dependencies; "" for those
+                                      // that are no argument
+  std::vector<std::string> input_files;  // as inputs: where a result larger than kInlineResultBytes lies, or "";
+                                         // empty when none is a file
 };
 struct Grants { std::vector<Grant> grants; };
 
