@@ -262,6 +262,10 @@ void Queue::Apply(const LoseLease& event, int64_t now_ns) {
   Requeue(job, event.task.index, 0, now_ns);
 }
 
+void Queue::Apply(Refuse event, int64_t now_ns) {
+  Fail(slots_[event.task.job].get(), event.task.index, std::move(event.error), now_ns);
+}
+
 void Queue::EndUnfinished(Job* job, uint32_t index, ReleaseCause cause, const std::string& detail, int64_t now_ns) {
   Task& task = job->tasks[index];
   Run& run = *task.run;

@@ -100,6 +100,10 @@ struct Grant {
   WorkerId worker;
   std::string worker_name;
 };
+struct Refuse {  // a queued task that cannot be granted: it fails
+  TaskRef task;
+  std::string error;
+};
 struct LoseLease {  // the worker went silent, or never got the grant (then `counts` is false)
   TaskRef task;
   bool counts = true;
@@ -133,6 +137,7 @@ class Queue {
   Result<uint64_t> Cancel(const JobId& job, const std::vector<uint32_t>& indices, int64_t now_ns);
 
   void Apply(const LoseLease& event, int64_t now_ns);
+  void Apply(Refuse event, int64_t now_ns);
 
   // Forgets a finished job. Its slot is used again.
   void Remove(uint32_t slot);

@@ -101,7 +101,7 @@ struct Job {
   uint64_t counts[7] = {};          // tasks by state
   uint64_t version = 0;
   uint32_t first_open = 0;          // all tasks before it are final
-  bool has_forward_edges = false;   // a dependency on a later index: the graph must be checked for cycles
+  bool listed_as_finished = false;  // the reactor knows that it may be forgotten some day
 
   bool finished() const {
     return committed && counts[0] == 0 && counts[1] == 0 && counts[2] == 0;
