@@ -202,7 +202,12 @@ struct WorkerHello {
 }
 struct Heartbeat { info @0 :WorkerInfo; }
 struct Announce { device @0 :Text; capacity @1 :Capacity; }
-struct Pull { want @0 :UInt32; callSlots @1 :UInt32; freeMemoryBytes @2 :UInt64; }
+struct Pull {
+  held @0 :UInt32 = 0xffffffff;
+  want @1 :UInt32;
+  callSlots @2 :UInt32;
+  freeMemoryBytes @3 :UInt64;
+}
 struct Grant {
   taskHigh @0 :UInt64;
   taskLow @1 :UInt64;
@@ -212,6 +217,7 @@ struct Grant {
   checkpoint @5 :CheckpointRef;
   previousCheckpoint @6 :CheckpointRef;
   inputs @7 :List(Data);
+  inputFiles @8 :List(Text);
 }
 struct Grants { grants @0 :List(Grant); }
 struct Metric { name @0 :Text; value @1 :Float64; }
