@@ -42,8 +42,6 @@ Status EffectRunner::CarryOut(Effects* effects) {
       return status;
     }
     waiting_ = true;
-    log::Error("the store refuses writes: nothing is acknowledged until it takes them again",
-               {{"error", status.ToString()}});
   }
   MoveTo(&held_.records, &effects->records);
   MoveTo(&held_.after_commit, &effects->after_commit);
@@ -57,7 +55,6 @@ Status EffectRunner::Retry() {
   PILLION_RETURN_IF_ERROR(records_->Reopen());
   PILLION_RETURN_IF_ERROR(Write(held_.records));
   waiting_ = false;
-  log::Info("the store takes writes again", {{"records", held_.records.size()}});
   Give(held_);
   held_.Clear();
   return Status::Ok();

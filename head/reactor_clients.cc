@@ -35,7 +35,7 @@ void Reactor::Impl::OnHello(const Request& request, const wire::Hello& hello) {
   welcome.incarnation = incarnation_;
   welcome.software_version = options_.software_version;
   welcome.heartbeat_ms = options_.heartbeat_ms;
-  Reply(request, std::move(welcome));
+  ReplyNow(request, std::move(welcome));
 }
 
 Status Reactor::Impl::Admission(const Template& t) {
