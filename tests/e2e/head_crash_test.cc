@@ -1,5 +1,5 @@
-// The real head is killed at every crash point, and at random, while clients and a worker go on. A ledger keeps what
-// was acknowledged; nothing of it may be lost or go back.
+// The real head is killed at every crash point, and at random, while clients and a worker go on. A
+// ledger keeps what was acknowledged; nothing of it may be lost or go back.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -19,9 +19,9 @@ namespace {
 
 // What was acknowledged.
 struct Ledger {
-  std::map<JobId, uint32_t> jobs;              // tasks
+  std::map<JobId, uint32_t> jobs;  // tasks
   std::set<JobId> cancelled;
-  std::map<TaskId, Epoch> epochs;              // highest granted
+  std::map<TaskId, Epoch> epochs;  // highest granted
   std::map<TaskId, Step> committed;
   std::map<TaskId, std::string> results;
 };
@@ -30,8 +30,10 @@ struct Ledger {
 class Cluster {
  public:
   Cluster(std::vector<std::string> more_arguments, const std::string& crash_at) {
-    arguments_ = {"--state-dir",  directory_.path() + "/state", "--runtime-dir",         runtime_,
-                  "--store-reserve-mib", "1",                   "--reattach-grace-ms", "60000"};
+    arguments_ = {"--state-dir",         directory_.path() + "/state",
+                  "--runtime-dir",       runtime_,
+                  "--store-reserve-mib", "1",
+                  "--reattach-grace-ms", "60000"};
     arguments_.insert(arguments_.end(), more_arguments.begin(), more_arguments.end());
     std::map<std::string, std::string> environment;
     if (!crash_at.empty()) environment["PILLION_CRASH_AT"] = crash_at;
@@ -95,7 +97,8 @@ class Cluster {
   }
 
   void Cancel(const JobId& job) {
-    if (Insist<wire::CountReply>(client_.get(), wire::CancelTasks{job, {}})) ledger_.cancelled.insert(job);
+    if (Insist<wire::CountReply>(client_.get(), wire::CancelTasks{job, {}}))
+      ledger_.cancelled.insert(job);
   }
 
   // Works as a worker until every task of the job has its acknowledged result.
@@ -121,9 +124,11 @@ class Cluster {
   void Check(bool finished_jobs_may_be_gone) {
     Recover();
     for (const auto& [job, tasks] : ledger_.jobs) {
-      std::optional<wire::JobReply> reply = Insist<wire::JobReply>(client_.get(), wire::WaitJob{job, 0, 0});
+      std::optional<wire::JobReply> reply =
+          Insist<wire::JobReply>(client_.get(), wire::WaitJob{job, 0, 0});
       if (!reply) {
-        EXPECT_TRUE(finished_jobs_may_be_gone && (ledger_.cancelled.count(job) != 0 || AllDone(job)))
+        EXPECT_TRUE(finished_jobs_may_be_gone &&
+                    (ledger_.cancelled.count(job) != 0 || AllDone(job)))
             << "an acknowledged job is lost";
         continue;
       }
@@ -150,10 +155,12 @@ class Cluster {
   }
 
   void CheckTask(const TaskId& task) {
-    std::optional<wire::TaskReply> reply = Insist<wire::TaskReply>(client_.get(), wire::GetTask{task});
+    std::optional<wire::TaskReply> reply =
+        Insist<wire::TaskReply>(client_.get(), wire::GetTask{task});
     ASSERT_TRUE(reply) << "an acknowledged task is lost";
     EXPECT_GE(reply->task.epoch, ledger_.epochs[task]);
-    EXPECT_GE(reply->task.committed_step, ledger_.committed[task]) << "an acknowledged commit is lost";
+    EXPECT_GE(reply->task.committed_step, ledger_.committed[task])
+        << "an acknowledged commit is lost";
     if (ledger_.results.count(task) == 0) return;
     EXPECT_EQ(reply->task.state, wire::TaskState::kSucceeded) << "an acknowledged result is lost";
     EXPECT_EQ(reply->task.result, ledger_.results[task]);
@@ -180,10 +187,12 @@ class Cluster {
   void TakeGrant(const wire::Grant& grant) {
     EXPECT_GT(grant.epoch, ledger_.epochs[grant.task]) << "an epoch was given twice";
     ledger_.epochs[grant.task] = grant.epoch;
-    EXPECT_GE(grant.checkpoint.step, ledger_.committed[grant.task]) << "acknowledged progress went back";
+    EXPECT_GE(grant.checkpoint.step, ledger_.committed[grant.task])
+        << "acknowledged progress went back";
     if (grant.checkpoint.exists()) {
-      store::StoredCheckpoint stored{grant.checkpoint.epoch, grant.checkpoint.step, grant.checkpoint.length_bytes,
-                                     grant.checkpoint.checksum, grant.checkpoint.bytes, grant.checkpoint.path};
+      store::StoredCheckpoint stored{grant.checkpoint.epoch,        grant.checkpoint.step,
+                                     grant.checkpoint.length_bytes, grant.checkpoint.checksum,
+                                     grant.checkpoint.bytes,        grant.checkpoint.path};
       Result<std::string> payload = checkpoints_->Load(grant.task, stored);
       EXPECT_TRUE(payload.ok()) << payload.status().ToString();
     }
@@ -198,11 +207,13 @@ class Cluster {
     }
   }
 
-  // Reports progress, commits three times and finishes. A stale verdict means that the lease is somebody else's.
+  // Reports progress, commits three times and finishes. A stale verdict means that the lease is
+  // somebody else's.
   void WorkOn(TaskId task, Held held) {
     wire::Progress progress{task, held.epoch, held.step + 5};
     progress.state = wire::HostState::kRunning;
-    progress.step_time_p50_us = 1000 + 400 * (ledger_.results.size() % 7);  // so that the profile changes
+    progress.step_time_p50_us =
+        1000 + 400 * (ledger_.results.size() % 7);  // so that the profile changes
     (void)worker_->Tell(progress);
     for (int i = 0; i < 3; ++i) {
       held.step += 10;
@@ -211,7 +222,8 @@ class Cluster {
       ASSERT_TRUE(saved.ok()) << saved.status().ToString();
       wire::Commit commit;
       commit.task = task;
-      commit.checkpoint = {saved->epoch, saved->step, saved->length_bytes, saved->checksum, saved->bytes, saved->path};
+      commit.checkpoint = {saved->epoch,    saved->step,  saved->length_bytes,
+                           saved->checksum, saved->bytes, saved->path};
       std::optional<wire::Verdict> verdict = Insist<wire::Verdict>(worker_.get(), commit);
       if (!verdict) return Drop(task);
       if (!verdict->status.ok()) return Drop(task);
@@ -251,7 +263,8 @@ class CrashPointTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(CrashPointTest, NothingAcknowledgedIsLost) {
   const std::string& point = GetParam();
   // Deletions happen when finished jobs are forgotten.
-  bool forgets = point.find("delete") != std::string::npos || point.find("clean-job") != std::string::npos;
+  bool forgets =
+      point.find("delete") != std::string::npos || point.find("clean-job") != std::string::npos;
   std::vector<std::string> more;
   if (forgets) more = {"--finished-job-retention-s", "0"};
   Cluster cluster(more, point);
@@ -265,10 +278,12 @@ TEST_P(CrashPointTest, NothingAcknowledgedIsLost) {
     wire::WorkerHello twin;
     twin.worker = WorkerId::Random();
     twin.name = "test/cpu1";
-    TestPeer first(cluster.runtime(), wire::Role::kWorker, twin), second(cluster.runtime(), wire::Role::kWorker, twin);
+    TestPeer first(cluster.runtime(), wire::Role::kWorker, twin),
+        second(cluster.runtime(), wire::Role::kWorker, twin);
     const int64_t end_ns = MonotonicNowNs() + kPatienceMs * kNanosPerMilli;
     auto gone = [&](const JobId& job) {
-      return !cluster.Insist<wire::JobReply>(&cluster.client(), wire::WaitJob{job, 0, 0}).has_value();
+      return !cluster.Insist<wire::JobReply>(&cluster.client(), wire::WaitJob{job, 0, 0})
+                  .has_value();
     };
     while (cluster.crashes() == 0 && MonotonicNowNs() < end_ns) {
       cluster.Recover();

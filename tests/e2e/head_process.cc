@@ -25,9 +25,11 @@ TestDirectory::~TestDirectory() {
   std::filesystem::remove_all(path_, error);
 }
 
-HeadProcess::HeadProcess(std::vector<std::string> arguments, std::map<std::string, std::string> environment) {
+HeadProcess::HeadProcess(std::vector<std::string> arguments,
+                         std::map<std::string, std::string> environment) {
   static int counter = 0;
-  output_path_ = "/tmp/pillion-e2e-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".log";
+  output_path_ =
+      "/tmp/pillion-e2e-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".log";
   std::string program = std::string(PILLION_BIN_DIR) + "/pillion-head";
   pid_ = fork();
   if (pid_ != 0) return;
@@ -66,7 +68,8 @@ void HeadProcess::Signal(int signal) {
 
 Exit HeadProcess::Wait() {
   const int64_t end_ns = MonotonicNowNs() + kPatienceMs * kNanosPerMilli;
-  while (Running() && MonotonicNowNs() < end_ns) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  while (Running() && MonotonicNowNs() < end_ns)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   Exit exit;
   if (Running()) {
     kill(pid_, SIGKILL);
@@ -87,7 +90,8 @@ bool HeadProcess::WaitUntilServing(const std::string& runtime_directory) {
   while (Running() && MonotonicNowNs() < end_ns) {
     Result<wire::Endpoint> endpoint = wire::ReadEndpoint(runtime_directory, "head");
     // A killed predecessor leaves its file.
-    if (endpoint.ok() && Output().find("address=" + endpoint->address) != std::string::npos) return true;
+    if (endpoint.ok() && Output().find("address=" + endpoint->address) != std::string::npos)
+      return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return false;
@@ -111,7 +115,9 @@ TestPeer::TestPeer(const std::string& runtime_directory, wire::Role role, wire::
   socket_ = std::make_unique<wire::PeerSocket>(std::move(options));
 }
 
-int64_t TestPeer::DeadlineNs(int64_t patience_ms) { return MonotonicNowNs() + patience_ms * kNanosPerMilli; }
+int64_t TestPeer::DeadlineNs(int64_t patience_ms) {
+  return MonotonicNowNs() + patience_ms * kNanosPerMilli;
+}
 
 bool TestPeer::Pump(int64_t end_ns) {
   bool any = false;
@@ -147,7 +153,8 @@ std::optional<wire::Body> TestPeer::Ask(wire::Body request, int64_t patience_ms)
   if (!bytes.ok()) return std::nullopt;
   uint64_t sent_on = 0;  // connection on which it was sent last
   while (true) {
-    if (socket_->connected() && sent_on != connections && socket_->Send(*bytes).ok()) sent_on = connections;
+    if (socket_->connected() && sent_on != connections && socket_->Send(*bytes).ok())
+      sent_on = connections;
     for (auto at = unasked.begin(); at != unasked.end(); ++at) {
       if (at->request_id != id) continue;
       wire::Body body = std::move(at->body);

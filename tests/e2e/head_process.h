@@ -1,5 +1,5 @@
-// A real pillion-head and peers that talk to it, for end-to-end tests. Everything waits for conditions with a
-// deadline.
+// A real pillion-head and peers that talk to it, for end-to-end tests. Everything waits for
+// conditions with a deadline.
 #ifndef PILLION_TESTS_E2E_HEAD_PROCESS_H_
 #define PILLION_TESTS_E2E_HEAD_PROCESS_H_
 
@@ -31,7 +31,7 @@ class TestDirectory {
 
 // How a process ended.
 struct Exit {
-  int code = -1;    // -1: by a signal
+  int code = -1;  // -1: by a signal
   int signal = 0;
   std::string output;  // stdout and stderr
 };
@@ -39,7 +39,8 @@ struct Exit {
 class HeadProcess {
  public:
   // Runs <bin>/pillion-head with these arguments and additional environment variables.
-  HeadProcess(std::vector<std::string> arguments, std::map<std::string, std::string> environment = {});
+  HeadProcess(std::vector<std::string> arguments,
+              std::map<std::string, std::string> environment = {});
   ~HeadProcess();  // kills what still runs
 
   pid_t pid() const { return pid_; }
@@ -64,8 +65,8 @@ class TestPeer {
   // A client or operator.
   TestPeer(const std::string& runtime_directory, wire::Role role);
 
-  // Sends until connected and answered; nothing when the deadline passes. Replies to other requests and messages
-  // that answer nothing are kept in `unasked`.
+  // Sends until connected and answered; nothing when the deadline passes. Replies to other requests
+  // and messages that answer nothing are kept in `unasked`.
   std::optional<wire::Body> Ask(wire::Body request, int64_t patience_ms = kPatienceMs);
   template <typename Reply, typename Request>
   std::optional<Reply> Call(Request request, int64_t patience_ms = kPatienceMs) {
@@ -97,7 +98,7 @@ class TestPeer {
   wire::Body hello;
   std::optional<wire::Welcome> welcome;  // the last one
   std::deque<wire::Message> unasked;
-  Status last_error;                     // of the last Call that got one
+  Status last_error;  // of the last Call that got one
   uint64_t connections = 0;
 
  private:

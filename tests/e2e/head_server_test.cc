@@ -18,12 +18,15 @@ namespace {
 class HeadServerTest : public ::testing::Test {
  protected:
   std::vector<std::string> Arguments(std::vector<std::string> more = {}) const {
-    std::vector<std::string> all = {"--state-dir", state_, "--runtime-dir", runtime_, "--store-reserve-mib", "1"};
+    std::vector<std::string> all = {"--state-dir",         state_, "--runtime-dir", runtime_,
+                                    "--store-reserve-mib", "1"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
   // Runs to the end with these arguments alone.
-  static Exit RunHead(std::vector<std::string> arguments) { return HeadProcess(std::move(arguments)).Wait(); }
+  static Exit RunHead(std::vector<std::string> arguments) {
+    return HeadProcess(std::move(arguments)).Wait();
+  }
 
   TestDirectory directory_;
   const std::string state_ = directory_.path() + "/state";
@@ -66,7 +69,8 @@ TEST_F(HeadServerTest, ServesStopsCleanlyAndRemembers) {
 TEST_F(HeadServerTest, DirectoriesAndKeysArePrivate) {
   HeadProcess head(Arguments());
   ASSERT_TRUE(head.WaitUntilServing(runtime_)) << head.Output();
-  for (const std::string& path : {runtime_, runtime_ + "/head.key", runtime_ + "/client.key", state_}) {
+  for (const std::string& path :
+       {runtime_, runtime_ + "/head.key", runtime_ + "/client.key", state_}) {
     struct stat info {};
     ASSERT_EQ(stat(path.c_str(), &info), 0) << path;
     EXPECT_EQ(info.st_mode & 0077, 0u) << path;
@@ -86,7 +90,8 @@ TEST_F(HeadServerTest, AMessageOfAnotherSchemaIsAnsweredAndCounted) {
   while (!answered && MonotonicNowNs() < end_ns) {
     hostile.Wait(50);
     while (auto event = hostile.Receive(MonotonicNowNs())) {
-      if (event->kind == wire::PeerEvent::Kind::kConnected) sent = hostile.Send("no message at all").ok();
+      if (event->kind == wire::PeerEvent::Kind::kConnected)
+        sent = hostile.Send("no message at all").ok();
       answered = answered || event->kind == wire::PeerEvent::Kind::kMessage;
     }
   }
@@ -144,7 +149,8 @@ TEST_F(HeadServerTest, AnotherHeadsDirectoriesAreRefused) {
   Exit exit = RunHead({"--state-dir", state_, "--runtime-dir", directory_.path() + "/other"});
   EXPECT_EQ(exit.code, 1);
   EXPECT_NE(exit.output.find(state_), std::string::npos) << exit.output;
-  EXPECT_NE(exit.output.find("pid " + std::to_string(head.pid())), std::string::npos) << exit.output;
+  EXPECT_NE(exit.output.find("pid " + std::to_string(head.pid())), std::string::npos)
+      << exit.output;
   exit = RunHead({"--state-dir", directory_.path() + "/other-state", "--runtime-dir", runtime_});
   EXPECT_EQ(exit.code, 1);
   EXPECT_NE(exit.output.find(runtime_), std::string::npos) << exit.output;
@@ -194,7 +200,8 @@ TEST_F(HeadServerTest, AFullDiskStopsAcknowledgingAndIsSaidInStatus) {
   if (!disk.mounted()) GTEST_SKIP() << "mounting a small file system needs root";
   std::string filler = disk / "somebody-else";
   ASSERT_TRUE(WriteFileAtomically(filler, std::string(16 << 20, 'x')).ok());
-  HeadProcess head({"--state-dir", disk / "state", "--runtime-dir", runtime_, "--store-reserve-mib", "20"});
+  HeadProcess head(
+      {"--state-dir", disk / "state", "--runtime-dir", runtime_, "--store-reserve-mib", "20"});
   ASSERT_TRUE(head.WaitUntilServing(runtime_)) << head.Output();
   TestPeer client(runtime_, wire::Role::kClient);
   ASSERT_TRUE(client.Call<wire::StatusReply>(wire::GetStatus{}));
@@ -204,7 +211,8 @@ TEST_F(HeadServerTest, AFullDiskStopsAcknowledgingAndIsSaidInStatus) {
   JobId refused = JobId::Random();
   for (int i = 0; i < 200; ++i) {
     wire::SubmitChunk job = MakeJob(14, refused = JobId::Random());
-    for (wire::TaskSpec& task : job.tasks) task.arguments = "{\"x\":\"" + std::string(57'000, 'a' + i % 26) + "\"}";
+    for (wire::TaskSpec& task : job.tasks)
+      task.arguments = "{\"x\":\"" + std::string(57'000, 'a' + i % 26) + "\"}";
     if (!client.Call<wire::SubmitReply>(job, 3'000)) break;
     acknowledged.push_back(refused);
   }
@@ -232,11 +240,13 @@ TEST_F(HeadServerTest, AFullDiskStopsAcknowledgingAndIsSaidInStatus) {
   head.Signal(SIGKILL);
   head.Wait();
 
-  HeadProcess again({"--state-dir", disk / "state", "--runtime-dir", runtime_, "--store-reserve-mib", "20"});
+  HeadProcess again(
+      {"--state-dir", disk / "state", "--runtime-dir", runtime_, "--store-reserve-mib", "20"});
   ASSERT_TRUE(again.WaitUntilServing(runtime_)) << again.Output();
   TestPeer checker(runtime_, wire::Role::kClient);
   for (const JobId& job : acknowledged) {
-    EXPECT_TRUE(checker.Call<wire::JobReply>(wire::WaitJob{job, 0, 0})) << "an acknowledged job is lost";
+    EXPECT_TRUE(checker.Call<wire::JobReply>(wire::WaitJob{job, 0, 0}))
+        << "an acknowledged job is lost";
   }
 }
 
