@@ -34,23 +34,28 @@ class StepPacer {
     budget_ns_ = std::min(step_ns_, context.time_left_ns());
   }
 
-  // Call after each item. True when another one fits: one as long as the longest of late, unless
+  // Call after each item. True when another one fits, as long as the longer ones of late, unless
   // somebody wants us to stop.
   bool AnotherFits() {
     ++items_;
     if (context_->stop_requested()) return false;
     if (items_per_step_ > 0) return items_ < items_per_step_;
-    int64_t now_ns = MonotonicNowNs();
-    // Forgets slowly, so that one interruption does not shorten all steps to come.
-    longest_item_ns_ = std::max(now_ns - last_ns_, longest_item_ns_ - longest_item_ns_ / 16);
+    const int64_t now_ns = MonotonicNowNs();
+    const int64_t item_ns = now_ns - last_ns_;
     last_ns_ = now_ns;
-    return now_ns - begin_ns_ + longest_item_ns_ <= budget_ns_;
+    if (item_ns > item_reserve_ns_) {
+      // Longer items are believed step by step: most that seem so were interrupted.
+      item_reserve_ns_ = std::min(item_ns, 4 * item_reserve_ns_ + kNanosPerMicro);
+    } else {
+      item_reserve_ns_ -= (item_reserve_ns_ - item_ns) / 8;
+    }
+    return now_ns - begin_ns_ + item_reserve_ns_ <= budget_ns_;
   }
 
  private:
   int64_t step_ns_ = 0;
   int64_t items_per_step_ = 0;
-  int64_t longest_item_ns_ = 0;
+  int64_t item_reserve_ns_ = 0;
   const StepContext* context_ = nullptr;  // during a step
   int64_t begin_ns_ = 0, last_ns_ = 0, budget_ns_ = 0;
   int64_t items_ = 0;

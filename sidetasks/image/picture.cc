@@ -1,6 +1,7 @@
 #include "sidetasks/image/picture.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,11 +13,10 @@ namespace {
 constexpr size_t kPieceBytes = 128 << 10;
 constexpr size_t kFileBytes = 1 << 30;
 
-Status ReadBytes(CheckpointReader& checkpoint, size_t bytes, std::vector<uint8_t>* to) {
+Status ReadRows(CheckpointReader& checkpoint, size_t bytes, const RowBuffer& to) {
   if (bytes > checkpoint.remaining())
     return Corruption("checkpoint: rows of a picture are missing");
-  to->resize(bytes);
-  return checkpoint.Read(to->data(), bytes);
+  return checkpoint.Read(to.data(), bytes);
 }
 
 }  // namespace
@@ -50,6 +50,10 @@ Status Picture::Read() {
   if (!file_.valid()) {
     file_ = FileDescriptor(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file_.valid()) return ErrnoStatus("open");
+    struct stat info {};
+    if (fstat(file_.get(), &info) == 0 && info.st_size > 0) {
+      bytes_.reserve(std::min(kFileBytes, static_cast<size_t>(info.st_size)) + kPieceBytes);
+    }
   }
   size_t before = bytes_.size();
   bytes_.resize(before + kPieceBytes);
@@ -71,7 +75,7 @@ Status Picture::StartDecoding() {
   ImageShape result = ResultShape();
   across_ = ResampleAxis(shape_.width, result.width, options_.filter);
   decoded_.resize(size_t{shape_.width} * shape_.channels);
-  narrow_.resize(size_t{result.width} * shape_.channels * shape_.height);
+  if (resume_row_ == 0) narrow_.Allocate(size_t{result.width} * shape_.channels * shape_.height);
   row_ = 0;
   phase_ = Phase::kPrepare;
   return Status::Ok();
@@ -106,7 +110,7 @@ void Picture::StartRendering() {
   ImageShape result = ResultShape();
   along_ = ResampleAxis(shape_.height, result.height, options_.filter);
   watermark_ = Watermark(options_.watermark, result.width, result.height, options_.opacity);
-  result_.resize(size_t{result.width} * result.channels * result.height);
+  result_.Allocate(size_t{result.width} * result.channels * result.height);
 }
 
 void Picture::RenderRow() {
@@ -118,7 +122,7 @@ void Picture::RenderRow() {
   watermark_.BlendRow(row_, shape_.channels, row);
   if (++row_ < along_.out()) return;
   row_ = 0;
-  narrow_ = std::vector<uint8_t>();
+  narrow_.Free();
   phase_ = Phase::kEncode;
 }
 
@@ -132,7 +136,7 @@ Status Picture::EncodeRow() {
   if (++row_ < result.height) return Status::Ok();
   PILLION_ASSIGN_OR_RETURN(output_, encoder_->Finish());
   encoder_.reset();
-  result_ = std::vector<uint8_t>();
+  result_.Free();
   phase_ = Phase::kDone;
   return Status::Ok();
 }
@@ -154,10 +158,10 @@ Status Picture::Save(CheckpointWriter& checkpoint) const {
   const size_t row_bytes = size_t{options_.width} * shape_.channels;
   if (stored == Phase::kDecode) return checkpoint.Write(narrow_.data(), rows * row_bytes);
   if (stored == Phase::kRender) {
-    PILLION_RETURN_IF_ERROR(checkpoint.Write(narrow_.data(), narrow_.size()));
+    PILLION_RETURN_IF_ERROR(checkpoint.Write(narrow_.data(), row_bytes * shape_.height));
     return checkpoint.Write(result_.data(), rows * row_bytes);
   }
-  return checkpoint.Write(result_.data(), result_.size());
+  return checkpoint.Write(result_.data(), row_bytes * ResultShape().height);
 }
 
 Status Picture::Load(CheckpointReader& checkpoint) {
@@ -177,17 +181,17 @@ Status Picture::Load(CheckpointReader& checkpoint) {
     return Corruption("checkpoint: no place in a picture");
   }
   const size_t row_bytes = size_t{result.width} * result.channels;
+  if (stored != Phase::kEncode) narrow_.Allocate(row_bytes * shape_.height);
   if (stored == Phase::kDecode) {
     resume_row_ = rows;
-    return ReadBytes(checkpoint, rows * row_bytes, &narrow_);
+    return ReadRows(checkpoint, row_bytes * rows, narrow_);
   }
   phase_ = stored;
   row_ = rows;
-  if (stored == Phase::kEncode) return ReadBytes(checkpoint, row_bytes * result.height, &result_);
-  PILLION_RETURN_IF_ERROR(ReadBytes(checkpoint, row_bytes * shape_.height, &narrow_));
-  PILLION_RETURN_IF_ERROR(ReadBytes(checkpoint, row_bytes * rows, &result_));
   StartRendering();
-  return Status::Ok();
+  if (stored == Phase::kEncode) return ReadRows(checkpoint, row_bytes * result.height, result_);
+  PILLION_RETURN_IF_ERROR(ReadRows(checkpoint, row_bytes * shape_.height, narrow_));
+  return ReadRows(checkpoint, row_bytes * rows, result_);
 }
 
 }  // namespace pillion::sidetasks

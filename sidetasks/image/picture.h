@@ -18,6 +18,17 @@
 
 namespace pillion::sidetasks {
 
+// Memory for many rows that is not cleared first: that would be one long item.
+class RowBuffer {
+ public:
+  void Allocate(size_t bytes) { memory_ = std::make_unique_for_overwrite<uint8_t[]>(bytes); }
+  void Free() { memory_.reset(); }
+  uint8_t* data() const { return memory_.get(); }
+
+ private:
+  std::unique_ptr<uint8_t[]> memory_;
+};
+
 struct PictureOptions {
   uint32_t width = 0, height = 0;  // of the result; height 0: as the proportions say
   ResampleFilter filter = ResampleFilter::kArea;
@@ -72,8 +83,8 @@ class Picture {
   ResampleAxis across_, along_;
   Watermark watermark_;
   std::vector<uint8_t> decoded_;  // one row
-  std::vector<uint8_t> narrow_;   // all rows, resized across
-  std::vector<uint8_t> result_;   // all rows
+  RowBuffer narrow_;              // all rows, resized across
+  RowBuffer result_;              // all rows
   std::string output_;
 };
 
