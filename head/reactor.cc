@@ -160,6 +160,12 @@ void Reactor::Impl::ReplyStatus(const Request& request, const Status& status, wi
 }
 
 void Reactor::Impl::OnMessage(const Sender& sender, wire::Message message, Now now) {
+  Dispatch(sender, std::move(message), now);
+  // The next message must find workers without leases that have just ended.
+  if (!queue_.transitions().ended.empty()) Settle(now);
+}
+
+void Reactor::Impl::Dispatch(const Sender& sender, wire::Message message, Now now) {
   Session& session = sessions_[sender.peer];
   Request request{sender, &session, message.request_id, now};
   wire::Body& body = message.body;

@@ -159,6 +159,7 @@ class Reactor::Impl {
   int32_t PriorityOf(const Job& job, const Template& t) const;
 
   // reactor.cc
+  void Dispatch(const Sender& sender, wire::Message message, Now now);
   void Settle(Now now);  // carries transitions over to workers, ready queue and records
   void WriteRecords();
   void AnswerChanged();
