@@ -373,7 +373,7 @@ void Reactor::Impl::OnCommitted(Now now) {
 }
 
 void Reactor::Impl::OnStoreError(const Status& status, Now now) {
-  if (store_error_.ok()) log::Error("the store refuses writes; acknowledging stops", {{"error", status.ToString()}});
+  if (store_error_.ok()) log::Warning("the store refuses writes; acknowledging stops", {{"error", status.ToString()}});
   store_error_ = status;
 }
 

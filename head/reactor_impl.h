@@ -30,7 +30,7 @@ struct Worker {
   Peer peer = 0;                  // 0: not connected
   bool said_hello = false;        // since the head started
   bool draining = false;
-  bool lists_leases = false;      // its heartbeats have named a lease, so one that they leave out is not there
+  bool lists_leases = false;      // it says what it holds, so a lease that its heartbeats leave out is not there
   int64_t silent_since_ns = 0;    // last heard
   int64_t lost_at_ns = 0;         // when silence becomes loss
   uint32_t room = 0;              // steps and command tasks it could take now

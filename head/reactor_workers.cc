@@ -186,6 +186,7 @@ void Reactor::Impl::OnPull(Worker* worker, const wire::Pull& pull) {
   uint32_t want = std::min(pull.want, limits::kGrantsPerPull);
   uint32_t calls = std::min(pull.call_slots, want);
   uint32_t others = want - calls;
+  if (pull.held != wire::Pull::kHeldUnknown) worker->lists_leases = true;
   if (pull.held != wire::Pull::kHeldUnknown && worker->leases.size() > pull.held) {
     uint32_t on_their_way = static_cast<uint32_t>(worker->leases.size()) - pull.held;
     calls -= std::min(calls, on_their_way);
