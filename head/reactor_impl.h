@@ -127,6 +127,7 @@ class Reactor::Impl {
   void SetCapacity(Worker* worker, const wire::Capacity& capacity);
   void Disconnected(Worker* worker);
   void SetRoom(Worker* worker, uint32_t room, uint32_t call_room);
+  void RepeatRevokes(Worker* worker, Now now);
   void CheckListed(Worker* worker, const std::vector<TaskId>& listed, Now now);
   bool FindLease(Worker* worker, const TaskId& id, Epoch epoch, TaskRef* ref);
   void LoseWorker(Worker* worker, Now now);
@@ -154,7 +155,7 @@ class Reactor::Impl {
   void OnLeaseEnded(const EndedLease& ended, Now now);
   Worker* BestTarget(TaskRef ref, const Worker& from, double* rate);
   void Reserve(Worker* target, TaskRef ref);
-  void Move(TaskRef ref, Worker* target);
+  void Move(TaskRef ref, Worker* target, Now now);
   void Rebalance(Now now);
   int32_t PriorityOf(const Job& job, const Template& t) const;
 
@@ -199,6 +200,7 @@ class Reactor::Impl {
     JobId job;
     uint32_t tasks = 0, next = 0;
     std::vector<uint32_t> pages;
+    std::vector<std::pair<uint32_t, uint32_t>> nested;
   };
   std::deque<Deletion> deletions_;
   std::vector<Record> leftovers_;       // found while loading: records of jobs that do not exist
