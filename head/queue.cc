@@ -15,6 +15,7 @@ void Transitions::Clear() {
   jobs.clear();
   committed.clear();
   pages.clear();
+  nested.clear();
   tasks.clear();
   ready.clear();
   ended.clear();

@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -53,6 +54,7 @@ struct Transitions {
   std::vector<uint32_t> jobs;          // slots, once each: anything about the job or its tasks changed
   std::vector<uint32_t> committed;     // slots of jobs that came into being: their record is to be written
   std::vector<std::pair<uint32_t, uint32_t>> pages;  // slot, page: specs to be written
+  std::vector<std::tuple<uint32_t, uint32_t, uint32_t>> nested;  // slot, parent, batch: likewise
   std::vector<TaskRef> tasks;          // once each: their records are to be written
   std::vector<ReadyRange> ready;
   std::vector<EndedLease> ended;
@@ -100,6 +102,13 @@ struct Grant {
   WorkerId worker;
   std::string worker_name;
 };
+struct Nested {
+  TaskId parent;
+  WorkerId worker;
+  Epoch epoch = 0;
+  uint32_t batch = 0;
+  std::vector<wire::TaskSpec> tasks;
+};
 struct Refuse {  // a queued task that cannot be granted: it fails
   TaskRef task;
   std::string error;
@@ -133,6 +142,11 @@ class Queue {
   Status Apply(Finish event, int64_t now_ns);
   Status Apply(Release event, int64_t now_ns);
 
+  // A running task adds tasks to its job: all or none, once per (parent, batch), whoever asks again. Returns the
+  // index of the first. Dependencies point to earlier tasks of the batch, or (plus 2^31) to tasks of the job, so
+  // no cycle can arise. kStale when the parent's lease is over.
+  Result<uint32_t> Apply(Nested event, int64_t now_ns);
+
   // Cancels the tasks (empty: all) and all that depend on them; returns how many were not final.
   Result<uint64_t> Cancel(const JobId& job, const std::vector<uint32_t>& indices, int64_t now_ns);
 
@@ -142,9 +156,10 @@ class Queue {
   // Forgets a finished job. Its slot is used again.
   void Remove(uint32_t slot);
 
-  // Recovery, in this order: jobs, pages, tasks, FinishRestore.
+  // Recovery, in this order: jobs, nested batches, pages, tasks, FinishRestore.
   Status RestoreJob(const JobId& id, std::string_view value, int64_t now_ns);
   // False: no such job, the record is a leftover.
+  Result<bool> RestoreNested(std::string_view key, std::string_view value);
   Result<bool> RestorePage(const TaskId& first, std::string_view value);
   Result<bool> RestoreTask(const TaskId& id, std::string_view value);
   Status FinishRestore(int64_t now_ns, uint64_t version_base);
@@ -176,12 +191,13 @@ class Queue {
   Job* Create(const JobId& id);
   Status CheckRepeat(const Job& job, const wire::SubmitChunk& chunk, uint64_t checksum) const;
   Status Admit(const wire::SubmitChunk& chunk) const;
+  Status CheckNested(const Job& job, std::vector<wire::TaskSpec>* tasks) const;
   Status AddTasks(const wire::SubmitChunk& chunk, Job* job);
   Status AddTask(const wire::TaskSpec& spec, Job* job, PageBuilder* builder, size_t* first_in_page);
   void EndPage(Job* job, PageBuilder* builder, size_t* first_in_page);
   void AddEdge(Job* job, uint32_t dependency, uint32_t dependent);
   Status CommitJob(Job* job, int64_t now_ns);
-  void EmitReady(Job* job);
+  void EmitReady(Job* job, uint32_t first);
   void Discard(Job* job);
 
   Status CheckLease(const TaskId& id, const WorkerId& worker, Epoch epoch, Step step, TaskRef* ref, Task** task,

@@ -260,19 +260,19 @@ Status Queue::CommitJob(Job* job, int64_t now_ns) {
   ++open_jobs_;
   transitions_.committed.push_back(job->slot);
   MarkJob(job);
-  EmitReady(job);
+  EmitReady(job, 0);
   return Status();
 }
 
-// Tells of everything queued in the job, in as few ranges as alike neighbours allow.
-void Queue::EmitReady(Job* job) {
+// Tells of everything queued from task `first` on, in as few ranges as alike neighbours allow.
+void Queue::EmitReady(Job* job, uint32_t first) {
   ReadyRange range;
   range.count = 0;
   auto flush = [&] {
     if (range.count > 0) transitions_.ready.push_back(range);
     range.count = 0;
   };
-  for (uint32_t i = 0; i < job->tasks.size(); ++i) {
+  for (uint32_t i = first; i < job->tasks.size(); ++i) {
     const Task& task = job->tasks[i];
     if (task.state != wire::TaskState::kQueued) {
       flush();
@@ -287,6 +287,95 @@ void Queue::EmitReady(Job* job) {
     ++range.count;
   }
   flush();
+}
+
+// Turns the batch's numbering into the job's and refuses what could not be added completely.
+Status Queue::CheckNested(const Job& job, std::vector<wire::TaskSpec>* tasks) const {
+  constexpr uint32_t kInJob = uint32_t{1} << 31;
+  const uint32_t first = static_cast<uint32_t>(job.tasks.size());
+  if (tasks->empty()) return InvalidArgument("the batch has no tasks");
+  if (first + tasks->size() > limits::kTasksPerJob) {
+    return ResourceExhausted("the job would have more than " + std::to_string(limits::kTasksPerJob) +
+                             " tasks, which is the limit");
+  }
+  for (uint32_t i = 0; i < tasks->size(); ++i) {
+    wire::TaskSpec& spec = (*tasks)[i];
+    PILLION_RETURN_IF_ERROR(CheckSpec(spec, i));
+    for (wire::Dependency& dependency : spec.dependencies) {
+      bool in_job = dependency.index >= kInJob;
+      uint32_t index = in_job ? dependency.index - kInJob : dependency.index;
+      if (index >= (in_job ? first : i) || dependency.argument < -1) {
+        return InvalidArgument(TaskLabel(i, spec.name) + " of the batch depends on task " + std::to_string(index) +
+                               (in_job ? " of the job, which has " + std::to_string(first) + " tasks"
+                                       : ": only earlier tasks of the batch are possible"));
+      }
+      dependency.index = in_job ? index : first + index;
+    }
+    if (admission_) {
+      Template t{spec.program, spec.library, spec.kind, spec.max_steps, spec.options, kNone32};
+      Status status = admission_(t);
+      if (!status.ok()) return status.WithContext(TaskLabel(i, spec.name));
+    }
+    spec.index = first + i;
+  }
+  return Status();
+}
+
+Result<uint32_t> Queue::Apply(Nested event, int64_t now_ns) {
+  TaskRef ref;
+  Task* parent = nullptr;
+  bool repeat = false;
+  PILLION_RETURN_IF_ERROR(
+      CheckLease(event.parent, event.worker, event.epoch, UINT64_MAX, &ref, &parent, &repeat));
+  if (repeat) return Stale("epoch " + std::to_string(event.epoch) + " of task " + event.parent.ToString() + " is over");
+  Job* job = slots_[ref.job].get();
+  auto known = job->nested.find({ref.index, event.batch});
+  if (known != job->nested.end()) return known->second.first;
+  wire::SubmitChunk as_chunk;
+  as_chunk.tasks = std::move(event.tasks);
+  PILLION_RETURN_IF_ERROR(Admit(as_chunk));
+  PILLION_RETURN_IF_ERROR(CheckNested(*job, &as_chunk.tasks));
+  const uint32_t first = static_cast<uint32_t>(job->tasks.size());
+  Status added = AddTasks(as_chunk, job);
+  PILLION_CHECK(added.ok(), "what was checked can be added");
+  pending_tasks_ -= as_chunk.tasks.size();
+  for (const wire::TaskSpec& spec : as_chunk.tasks) {
+    Task& task = job->tasks[spec.index];
+    bool hopeless = false;
+    for (const wire::Dependency& dependency : spec.dependencies) {
+      wire::TaskState state = job->tasks[dependency.index].state;
+      if (state == wire::TaskState::kSucceeded) --task.unmet;
+      hopeless = hopeless || (IsFinal(state) && state != wire::TaskState::kSucceeded);
+    }
+    task.state = task.unmet == 0 ? wire::TaskState::kQueued : wire::TaskState::kWaiting;
+    ++job->counts[static_cast<size_t>(task.state)];
+    ++totals_[static_cast<size_t>(task.state)];
+    if (!hopeless) continue;
+    SetState(job, spec.index, wire::TaskState::kSkipped, now_ns);
+    MarkTask(job, spec.index);
+  }
+  job->nested[{ref.index, event.batch}] = {first, static_cast<uint32_t>(as_chunk.tasks.size())};
+  transitions_.nested.emplace_back(ref.job, ref.index, event.batch);
+  MarkJob(job);
+  EmitReady(job, first);
+  return first;
+}
+
+Result<bool> Queue::RestoreNested(std::string_view key, std::string_view value) {
+  if (key.size() != 24) return Corruption("the key has " + std::to_string(key.size()) + " bytes instead of 24");
+  PILLION_ASSIGN_OR_RETURN(TaskId parent, ParseTaskKey(key.substr(0, 20)));
+  PILLION_ASSIGN_OR_RETURN(NestedRange range, DecodeNested(value));
+  Job* job = FindJob(parent.job);
+  if (job == nullptr) return false;
+  uint32_t batch = 0;
+  for (char byte : key.substr(20)) batch = batch << 8 | static_cast<uint8_t>(byte);
+  job->nested[{parent.index, batch}] = {range.first, range.count};
+  size_t before = job->tasks.size();
+  if (range.first + range.count > before) {
+    job->tasks.resize(range.first + range.count);
+    for (size_t i = before; i < job->tasks.size(); ++i) job->tasks[i].page = kNone32;
+  }
+  return true;
 }
 
 Status Queue::RestoreJob(const JobId& id, std::string_view value, int64_t now_ns) {
@@ -384,7 +473,7 @@ Status Queue::FinishRestore(int64_t now_ns, uint64_t version_base) {
     job->version = version_base_;
     job->finished_ns = now_ns;
     if (!job->finished()) ++open_jobs_;
-    EmitReady(job);
+    EmitReady(job, 0);
   }
   return Status();
 }

@@ -62,6 +62,12 @@ Status Reactor::Impl::Load(RecordKind kind, std::string_view key, std::string_vi
       PILLION_ASSIGN_OR_RETURN(JobId id, ParseJobKey(key));
       return queue_.RestoreJob(id, value, 0).WithContext("job " + id.ToString());
     }
+    case RecordKind::kNested: {
+      Result<bool> known = queue_.RestoreNested(key, value);
+      if (!known.ok()) return known.status().WithContext("a nested batch");
+      if (!*known) leftover();
+      return Status();
+    }
     case RecordKind::kSpecs: {
       PILLION_ASSIGN_OR_RETURN(TaskId id, ParseTaskKey(key));
       Result<bool> known = queue_.RestorePage(id, value);
@@ -160,6 +166,12 @@ void Reactor::Impl::ReplyStatus(const Request& request, const Status& status, wi
 }
 
 void Reactor::Impl::OnMessage(const Sender& sender, wire::Message message, Now now) {
+  Dispatch(sender, std::move(message), now);
+  // The next message must find workers without leases that have just ended.
+  if (!queue_.transitions().ended.empty()) Settle(now);
+}
+
+void Reactor::Impl::Dispatch(const Sender& sender, wire::Message message, Now now) {
   Session& session = sessions_[sender.peer];
   Request request{sender, &session, message.request_id, now};
   wire::Body& body = message.body;
@@ -263,6 +275,7 @@ void Reactor::Impl::EndTurn(Now now) {
 void Reactor::Impl::Settle(Now now) {
   Transitions& changed = queue_.transitions();
   for (uint32_t slot : changed.committed) AdoptJob(queue_.job(slot));
+  for (const auto& [slot, parent, batch] : changed.nested) AdoptJob(queue_.job(slot));
   std::vector<ReadyRange> ready = std::move(changed.ready);
   changed.ready.clear();
   for (const ReadyRange& range : ready) {
@@ -287,6 +300,11 @@ void Reactor::Impl::WriteRecords() {
   for (uint32_t slot : changed.committed) {
     const Job& job = *queue_.job(slot);
     effects_->Put(RecordKind::kJob, JobKey(job.id), EncodeJob(job));
+  }
+  for (const auto& [slot, parent, batch] : changed.nested) {
+    const Job& job = *queue_.job(slot);
+    auto [first, count] = job.nested.at({parent, batch});
+    effects_->Put(RecordKind::kNested, NestedKey(job.id, parent, batch), EncodeNested({first, count}));
   }
   for (TaskRef ref : changed.tasks) {
     Task& task = queue_.task(ref);
@@ -326,8 +344,9 @@ void Reactor::Impl::Retire(Now now) {
   while (!cleaned_jobs_.empty()) {
     Job* job = queue_.FindJob(cleaned_jobs_.front());
     cleaned_jobs_.pop_front();
-    Deletion deletion{job->id, static_cast<uint32_t>(job->tasks.size()), 0, {}};
+    Deletion deletion{job->id, static_cast<uint32_t>(job->tasks.size()), 0, {}, {}};
     for (const Page& page : job->pages) deletion.pages.push_back(page.first_index);
+    for (const auto& [batch, range] : job->nested) deletion.nested.push_back(batch);
     for (const Template& t : job->templates) classes_.Release(t.task_class);
     effects_->Delete(RecordKind::kJob, JobKey(job->id));
     deletions_.push_back(std::move(deletion));
@@ -352,6 +371,10 @@ void Reactor::Impl::DeleteSlice() {
     if (!deletion.pages.empty()) {
       effects_->Delete(RecordKind::kSpecs, TaskKey(deletion.job, deletion.pages.back()));
       deletion.pages.pop_back();
+    } else if (!deletion.nested.empty()) {
+      effects_->Delete(RecordKind::kNested,
+                       NestedKey(deletion.job, deletion.nested.back().first, deletion.nested.back().second));
+      deletion.nested.pop_back();
     } else if (deletion.next < deletion.tasks) {
       effects_->Delete(RecordKind::kTask, TaskKey(deletion.job, deletion.next++));
     } else {
@@ -367,7 +390,7 @@ void Reactor::Impl::OnCommitted(Now now) {
 }
 
 void Reactor::Impl::OnStoreError(const Status& status, Now now) {
-  if (store_error_.ok()) log::Error("the store refuses writes; acknowledging stops", {{"error", status.ToString()}});
+  if (store_error_.ok()) log::Warning("the store refuses writes; acknowledging stops", {{"error", status.ToString()}});
   store_error_ = status;
 }
 

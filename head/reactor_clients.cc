@@ -416,7 +416,7 @@ void Reactor::Impl::OnMigrate(const Request& request, const wire::MigrateTask& m
                                              std::to_string(target->leases.size()) + " tasks and asks for no more"));
     }
   }
-  Move(ref, target);
+  Move(ref, target, request.now);
   Reply(request, wire::CountReply{1});
 }
 

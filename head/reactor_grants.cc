@@ -249,9 +249,10 @@ void Reactor::Impl::Reserve(Worker* target, TaskRef ref) {
 }
 
 // Asks for the lease back. With a target, room is kept there until the task comes (or ends).
-void Reactor::Impl::Move(TaskRef ref, Worker* target) {
+void Reactor::Impl::Move(TaskRef ref, Worker* target, Now now) {
   Run& run = *queue_.task(ref).run;
   run.lease->revoking = true;
+  run.lease->revoked_ns = now.ns;
   if (target != nullptr) Reserve(target, ref);
   Worker* holder = workers_.at(run.lease->worker).get();
   if (!holder->connected()) return;  // it is told at its next hello
@@ -290,7 +291,7 @@ void Reactor::Impl::Rebalance(Now now) {
                                                      {"epoch", task.run->epoch},
                                                      {"from", worker->info.name},
                                                      {"to", target->info.name}});
-      Move(ref, target);
+      Move(ref, target, now);
       if (++moves >= kMovesPerRebalance) return;
       break;  // one per worker and round: the next is judged by what this one changed
     }

@@ -30,7 +30,7 @@ struct Worker {
   Peer peer = 0;                  // 0: not connected
   bool said_hello = false;        // since the head started
   bool draining = false;
-  bool lists_leases = false;      // its heartbeats have named a lease, so one that they leave out is not there
+  bool lists_leases = false;      // it says what it holds, so a lease that its heartbeats leave out is not there
   int64_t silent_since_ns = 0;    // last heard
   int64_t lost_at_ns = 0;         // when silence becomes loss
   uint32_t room = 0;              // steps and command tasks it could take now
@@ -127,6 +127,7 @@ class Reactor::Impl {
   void SetCapacity(Worker* worker, const wire::Capacity& capacity);
   void Disconnected(Worker* worker);
   void SetRoom(Worker* worker, uint32_t room, uint32_t call_room);
+  void RepeatRevokes(Worker* worker, Now now);
   void CheckListed(Worker* worker, const std::vector<TaskId>& listed, Now now);
   bool FindLease(Worker* worker, const TaskId& id, Epoch epoch, TaskRef* ref);
   void LoseWorker(Worker* worker, Now now);
@@ -154,11 +155,12 @@ class Reactor::Impl {
   void OnLeaseEnded(const EndedLease& ended, Now now);
   Worker* BestTarget(TaskRef ref, const Worker& from, double* rate);
   void Reserve(Worker* target, TaskRef ref);
-  void Move(TaskRef ref, Worker* target);
+  void Move(TaskRef ref, Worker* target, Now now);
   void Rebalance(Now now);
   int32_t PriorityOf(const Job& job, const Template& t) const;
 
   // reactor.cc
+  void Dispatch(const Sender& sender, wire::Message message, Now now);
   void Settle(Now now);  // carries transitions over to workers, ready queue and records
   void WriteRecords();
   void AnswerChanged();
@@ -198,6 +200,7 @@ class Reactor::Impl {
     JobId job;
     uint32_t tasks = 0, next = 0;
     std::vector<uint32_t> pages;
+    std::vector<std::pair<uint32_t, uint32_t>> nested;
   };
   std::deque<Deletion> deletions_;
   std::vector<Record> leftovers_;       // found while loading: records of jobs that do not exist

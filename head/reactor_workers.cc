@@ -9,6 +9,7 @@ namespace pillion::head {
 namespace {
 
 constexpr uint8_t kUnlistedHeartbeats = 3;  // in a row, before a lease counts as never received
+constexpr int64_t kRepeatRevokeNs = 10 * kNanosPerSecond;
 constexpr int64_t kForgetWorkerNs = 3600 * kNanosPerSecond;
 
 }  // namespace
@@ -186,6 +187,7 @@ void Reactor::Impl::OnPull(Worker* worker, const wire::Pull& pull) {
   uint32_t want = std::min(pull.want, limits::kGrantsPerPull);
   uint32_t calls = std::min(pull.call_slots, want);
   uint32_t others = want - calls;
+  if (pull.held != wire::Pull::kHeldUnknown) worker->lists_leases = true;
   if (pull.held != wire::Pull::kHeldUnknown && worker->leases.size() > pull.held) {
     uint32_t on_their_way = static_cast<uint32_t>(worker->leases.size()) - pull.held;
     calls -= std::min(calls, on_their_way);
@@ -208,6 +210,19 @@ void Reactor::Impl::OnHeartbeat(Worker* worker, const wire::Heartbeat& heartbeat
   info.iterations = news.iterations;
   SetCapacity(worker, news.capacity);
   CheckListed(worker, news.leases, now);
+  RepeatRevokes(worker, now);
+}
+
+// A revoke that got lost would keep room reserved at the target for as long as the task runs.
+void Reactor::Impl::RepeatRevokes(Worker* worker, Now now) {
+  for (uint64_t packed : worker->leases) {
+    TaskRef ref = Unpack(packed);
+    Run& run = *queue_.task(ref).run;
+    if (!run.lease || !run.lease->revoking || now.ns - run.lease->revoked_ns < kRepeatRevokeNs) continue;
+    run.lease->revoked_ns = now.ns;
+    TaskId id{queue_.job(ref.job)->id, ref.index};
+    effects_->SendNow(worker->peer, {0, wire::Revoke{id, run.epoch, wire::ReleaseCause::kPlannedMove, false}});
+  }
 }
 
 // A grant that got lost on its way is noticed here: the worker does not list it, again and again.
@@ -291,8 +306,8 @@ bool Reactor::Impl::OnReport(const Request& request, Worker* worker, wire::Body 
     }
     return true;
   }
-  bool report = std::holds_alternative<wire::Commit>(body) || std::holds_alternative<wire::Finish>(body) ||
-                std::holds_alternative<wire::FinishBatch>(body) || std::holds_alternative<wire::Release>(body);
+  bool report = std::holds_alternative<wire::NestedSubmit>(body) || std::holds_alternative<wire::Commit>(body) || std::holds_alternative<wire::Finish>(body) || std::holds_alternative<wire::FinishBatch>(body) ||
+                std::holds_alternative<wire::Release>(body);
   if (!report) return false;
   if (!store_error_.ok()) return true;  // unanswered, so it comes again
   if (auto* commit = std::get_if<wire::Commit>(&body)) {
@@ -308,6 +323,14 @@ bool Reactor::Impl::OnReport(const Request& request, Worker* worker, wire::Body 
     Reply(request, std::move(verdicts));
   } else if (auto* release = std::get_if<wire::Release>(&body)) {
     Reply(request, ApplyRelease(worker, std::move(*release), request.now));
+  } else if (auto* nested = std::get_if<wire::NestedSubmit>(&body)) {
+    Result<uint32_t> first = queue_.Apply(
+        Nested{nested->parent, worker->id, nested->epoch, nested->batch, std::move(nested->tasks)}, request.now.ns);
+    if (!first.ok()) {
+      ReplyError(request, first.status());
+    } else {
+      Reply(request, wire::NestedReply{*first});
+    }
   }
   return true;
 }
@@ -325,7 +348,7 @@ void Reactor::Impl::SetDraining(Worker* worker, bool drain, Now now) {
     const Template& t = job.templates[job.tasks[ref.index].template_id];
     if (t.kind == wire::TaskKind::kCall || job.tasks[ref.index].run->lease->revoking) continue;
     double rate = 0;
-    Move(ref, BestTarget(ref, *worker, &rate));
+    Move(ref, BestTarget(ref, *worker, &rate), now);
   }
 }
 

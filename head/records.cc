@@ -111,6 +111,29 @@ std::string TaskKey(const JobId& job, uint32_t index) {
   return key;
 }
 
+std::string NestedKey(const JobId& job, uint32_t parent, uint32_t batch) {
+  std::string key = TaskKey(job, parent);
+  AppendBigEndian(batch, 4, &key);
+  return key;
+}
+
+std::string EncodeNested(const NestedRange& range) {
+  ByteWriter out;
+  out.Number(kRecordVersion);
+  out.Number(range.first);
+  out.Number(range.count);
+  return out.Take();
+}
+
+Result<NestedRange> DecodeNested(std::string_view value) {
+  ByteReader in(value);
+  PILLION_RETURN_IF_ERROR(ReadVersion(&in));
+  uint64_t first = in.Number(), count = in.Number();
+  PILLION_RETURN_IF_ERROR(CheckEnd(in));
+  if (first + count > limits::kTasksPerJob) return Corruption("the batch goes up to task " + std::to_string(first + count));
+  return NestedRange{static_cast<uint32_t>(first), static_cast<uint32_t>(count)};
+}
+
 Result<JobId> ParseJobKey(std::string_view key) {
   if (key.size() != 16) return Corruption("a job's key has " + std::to_string(key.size()) + " bytes instead of 16");
   return JobId{ReadBigEndian(key.substr(0, 8)), ReadBigEndian(key.substr(8, 8))};

@@ -3,6 +3,7 @@
 //   kHead  "state"        = version, incarnation, next order
 //          "drain/" name  = version                                    an operator drains this worker
 //   kJob   job            = version, order, wall, name, owner, priority (signed), tasks, n, n × checksum64
+//   kNested job, parent, batch = version, first index, tasks            what a running task added, in one batch
 //   kSpecs job, first     = version, n, n × template, m, m × task      SpecPage, m consecutive tasks
 //     template            = kind, program, library, max steps, priority (signed), memory, device kind,
 //                           minimum bubble, retries, deadline (signed), wait for device
@@ -34,6 +35,7 @@ inline constexpr uint64_t kRecordVersion = 1;
 
 std::string JobKey(const JobId& job);
 std::string TaskKey(const JobId& job, uint32_t index);  // also of kSpecs, with the first index
+std::string NestedKey(const JobId& job, uint32_t parent, uint32_t batch);
 Result<JobId> ParseJobKey(std::string_view key);
 Result<TaskId> ParseTaskKey(std::string_view key);
 
@@ -44,15 +46,23 @@ struct HeadRecord {
 std::string EncodeHead(const HeadRecord& record);
 Result<HeadRecord> DecodeHead(std::string_view value);
 
+// Tasks that one batch of a running task added.
+struct NestedRange {
+  uint32_t first = 0;
+  uint32_t count = 0;
+};
+std::string EncodeNested(const NestedRange& range);
+Result<NestedRange> DecodeNested(std::string_view value);
+
 std::string EncodeJob(const Job& job);
-// Fills what the record holds; `tasks` is how many tasks the job's pages must add up to.
+// Fills what the record holds; `tasks` is how many tasks were submitted (running ones may have added more).
 Status DecodeJob(std::string_view value, Job* job, uint64_t* tasks);
 
 // Builds the pages of consecutive tasks.
 class PageBuilder {
  public:
-  // `job`'s templates grow; the page remembers the ones it uses. Returns the task's offset in the page's bytes...
-  // which are complete only after Finish, so offsets are relative to the first task: add header_bytes.
+  // `job`'s templates grow; the page remembers the ones it uses. Returns the task's offset from the page's first
+  // task: add Finish's header_bytes for its place in the page.
   uint32_t Add(const wire::TaskSpec& spec, Job* job, uint32_t* template_id);
   uint32_t tasks() const { return tasks_; }
   size_t bytes() const { return body_.size(); }

@@ -4,6 +4,7 @@
 #define PILLION_HEAD_TASK_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,7 +35,8 @@ struct Lease {
   int64_t granted_ns = 0;
   wire::HostState host_state = wire::HostState::kNone;
   bool attached = true;        // false: after a head restart, until its worker says hello
-  bool revoking = false;       // asked to come back
+  bool revoking = false;       // asked to come back …
+  int64_t revoked_ns = 0;      // … last then
   uint8_t unlisted = 0;        // heartbeats of the worker in a row that did not list it
   WorkerId reserved_target;    // planned move: where it goes next; zero: wherever the policy says
 };
@@ -101,6 +103,7 @@ struct Job {
   uint64_t counts[7] = {};          // tasks by state
   uint64_t version = 0;
   uint32_t first_open = 0;          // all tasks before it are final
+  std::map<std::pair<uint32_t, uint32_t>, std::pair<uint32_t, uint32_t>> nested;  // parent, batch → first index, count
   bool listed_as_finished = false;  // the reactor knows that it may be forgotten some day
 
   bool finished() const {

@@ -57,7 +57,7 @@ void ReadyQueue::Push(const ReadyTask& task) {
   if (!lane.heap.empty()) {
     Rank before = RankOf(lane.heap.front());
     if (RankOf(entry) < before) {
-      owner.order.erase(before);
+      owner.order.erase({before, task.task_class});
       owner.order.emplace(RankOf(entry), task.task_class);
     }
   } else {
@@ -70,16 +70,14 @@ void ReadyQueue::Push(const ReadyTask& task) {
 }
 
 void ReadyQueue::DropFirst(Lane* lane) {
-  Entry& first = lane->heap.front();
   --size_;
-  if (first.count > 1) {  // stays first: its order grows by one, and nothing lies between (orders are unique)
-    --first.count;
-    ++first.index;
-    ++first.order;
-    return;
-  }
   std::pop_heap(lane->heap.begin(), lane->heap.end(), Later);
-  lane->heap.pop_back();
+  Entry& first = lane->heap.back();
+  if (first.count == 1) return lane->heap.pop_back();
+  --first.count;
+  ++first.index;
+  ++first.order;
+  std::push_heap(lane->heap.begin(), lane->heap.end(), Later);
 }
 
 ReadyTask ReadyQueue::ToTask(OwnerId owner, ClassId task_class, const Entry& entry) {

@@ -43,7 +43,7 @@ struct ReadyTask {
   uint32_t ticket = 0;
   int64_t deadline_ns = INT64_MAX;       // read by earliest deadline
   uint64_t remaining_us = UINT64_MAX;    // read by shortest remaining
-  uint64_t order = 0;                    // of submission; unique
+  uint64_t order = 0;                    // of submission
   uint32_t job = 0;
   uint32_t index = 0;
   uint32_t count = 1;
@@ -91,7 +91,7 @@ class ReadyQueue {
   };
   struct Owner {
     std::unordered_map<ClassId, Lane> lanes;
-    std::map<Rank, ClassId> order;  // non-empty lanes by their first entry
+    std::set<std::pair<Rank, ClassId>> order;  // non-empty lanes by their first entry
     uint64_t leases = 0;
     uint64_t served = 0;
     bool active = false;  // has entries, so it is in turns_

@@ -256,7 +256,8 @@ struct WorkerHello {                  // reply: Welcome. First message of every 
   std::vector<HeldLease> held;
 };
 struct Heartbeat {
-  WorkerInfo info;                    // leases and figures; the head answers nothing
+  WorkerInfo info;                    // leases (all it holds, until their last verdict) and figures; the head answers
+                                      // nothing. A lease left out three times in a row counts as never received
 };
 // Capacity learned from the board, or received through an Announcer. Worker → head, and Announcer → worker.
 struct Announce {                     // reply to an Announcer: CountReply
@@ -277,7 +278,8 @@ struct Grant {
   TaskSpec spec;
   Epoch epoch = 0;
   CheckpointRef checkpoint;           // empty: fresh
-  CheckpointRef previous_checkpoint;  // used when the first is damaged
+  CheckpointRef previous_checkpoint;  // used when the first is damaged; the task must then get past the first one's
+                                      // step before it commits again: lower steps are stale
   std::vector<std::string> inputs;    // results of the dependencies, in order of spec.dependencies; "" for those
                                       // that are no argument
   std::vector<std::string> input_files;  // as inputs: where a result larger than kInlineResultBytes lies, or "";

@@ -176,6 +176,29 @@ TEST_F(ReactorTest, PullCountsGrantsOnTheirWay) {
   EXPECT_EQ(head_.TakeGrants(kWorker).size(), 1u);
 }
 
+TEST_F(ReactorTest, FinishesAndThePullAfterThemInOneTurnMakeRoom) {
+  head_.AddWorker(kWorker, 0);
+  ASSERT_TRUE(head_.Submit(kClient, Id(1), {Call(0), Call(1), Call(2), Call(3)}).ok());
+  wire::FinishBatch batch;
+  for (const wire::Grant& grant : head_.Pull(kWorker, 2, 2)) {
+    wire::Finish finish;
+    finish.task = grant.task;
+    finish.epoch = grant.epoch;
+    batch.finishes.push_back(finish);
+  }
+  ASSERT_EQ(batch.finishes.size(), 2u);
+  wire::Heartbeat heartbeat;
+  heartbeat.info.leases = {batch.finishes[0].task};
+  head_.FromWorker(kWorker, batch);
+  head_.FromWorker(kWorker, heartbeat);
+  wire::Pull pull;
+  pull.held = 0;
+  pull.want = pull.call_slots = 2;
+  head_.FromWorker(kWorker, pull);
+  head_.Turn();
+  EXPECT_EQ(head_.TakeGrants(kWorker).size(), 2u);
+}
+
 TEST_F(ReactorTest, MigrateReservesItsTargetFirst) {
   head_.AddWorker(kWorker, 0);
   head_.AddWorker(kOther, 1);

@@ -121,6 +121,49 @@ TEST_F(RecoveryTest, HalfASubmissionIsForgottenAndItsPagesAreDeleted) {
   EXPECT_EQ(head_.Ask<wire::ErrorReply>(kClient, wire::GetTask{{Id(3), 0}}).status.code(), StatusCode::kNotFound);
 }
 
+TEST_F(RecoveryTest, NestedBatchesAreAddedOnceAndSurvive) {
+  wire::NestedSubmit nested;
+  nested.parent = leased_.task;
+  nested.epoch = leased_.epoch;
+  nested.tasks = {Steps(0), Steps(1, {0}), Steps(2, {(uint32_t{1} << 31) + 2})};
+  auto ask = [&] { return head_.Ask<wire::NestedReply>(kWorker, nested, wire::Role::kWorker).first_index; };
+  EXPECT_EQ(ask(), 6u);
+  EXPECT_EQ(ask(), 6u) << "a repeat";
+  auto states = [&] {
+    std::vector<TaskState> states;
+    for (uint32_t i = 6; i < 9; ++i) states.push_back(head_.Info(kClient, Id(1), i).state);
+    return states;
+  };
+  std::vector<TaskState> expected = {TaskState::kQueued, TaskState::kWaiting, TaskState::kWaiting};
+  EXPECT_EQ(states(), expected);
+  Restart();
+  EXPECT_EQ(states(), expected);
+  head_.AddWorker(kWorker, 0, {{leased_.task, leased_.epoch, 20, wire::HostState::kRunning}});
+  EXPECT_EQ(ask(), 6u) << "a repeat after a restart";
+  nested.batch = 1;
+  EXPECT_EQ(ask(), 9u);
+  nested.batch = 2;
+  nested.tasks = {Steps(0, {0})};
+  EXPECT_EQ(head_.Ask<wire::ErrorReply>(kWorker, nested, wire::Role::kWorker).status.code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_TRUE(head_.Finish(kWorker, leased_, "", {}, 30).ok());
+  EXPECT_EQ(head_.Info(kClient, Id(1), 8).state, TaskState::kQueued);
+  nested.tasks = {Steps(0)};
+  EXPECT_EQ(head_.Ask<wire::ErrorReply>(kWorker, nested, wire::Role::kWorker).status.code(), StatusCode::kStale);
+}
+
+TEST_F(RecoveryTest, NestedTaskThatDependsOnAFailedOneIsSkipped) {
+  wire::NestedSubmit nested;
+  nested.parent = leased_.task;
+  nested.epoch = leased_.epoch;
+  nested.tasks = {Steps(0, {(uint32_t{1} << 31) + 4}), Steps(1, {0})};
+  head_.Ask<wire::NestedReply>(kWorker, nested, wire::Role::kWorker);
+  EXPECT_EQ(head_.Info(kClient, Id(1), 6).state, TaskState::kSkipped);
+  EXPECT_EQ(head_.Info(kClient, Id(1), 7).state, TaskState::kSkipped);
+  Restart();
+  EXPECT_EQ(head_.Info(kClient, Id(1), 7).state, TaskState::kSkipped);
+}
+
 TEST_F(RecoveryTest, VersionsGoOnGrowing) {
   uint64_t before = head_.Ask<wire::JobReply>(kClient, wire::WaitJob{Id(1), 0, 1000}).job.version;
   Restart();
