@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "tests/sim/cluster.h"
+#include "tests/sim/scale.h"
 
 namespace pillion::sim {
 namespace {
@@ -51,6 +52,19 @@ TEST(SimulationDeterminism, SameSeedSameRun) {
     EXPECT_EQ(first.virtual_s, second.virtual_s) << "seed " << seed;
     EXPECT_EQ(first.grants, second.grants) << "seed " << seed;
   }
+}
+
+TEST(SimulationScale, ManyWorkersEndEverythingInBalance) {
+  log::Configure("sim_test", log::Level::kError, log::Format::kText);
+  ScaleOptions options;
+  options.workers = 200;
+  options.tasks = 20'000;
+  options.slots = 4;
+  ScaleResult result = RunScale(options);
+  EXPECT_EQ(result.error, "");
+  EXPECT_EQ(result.finished, options.tasks);
+  EXPECT_LT(result.virtual_s, result.ideal_s * 1.2) << "workers stood idle while tasks were queued";
+  EXPECT_LT(result.balance, 1.3) << "one worker got far more than its share";
 }
 
 // A checker that cannot fail proves nothing: each planted bug must be noticed, by the invariant that it breaks.
