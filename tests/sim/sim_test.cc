@@ -26,11 +26,12 @@ std::string ScenarioOf(const testing::TestParamInfo<int>& info) { return Scenari
 
 TEST_P(Simulation, KeepsItsInvariants) {
   const Scenario& scenario = Scenarios()[GetParam()];
-  uint64_t first = FirstSeed(), succeeded = 0, grants = 0;
+  uint64_t first = FirstSeed(), succeeded = 0, grants = 0, nested = 0;
   for (uint64_t seed = first; seed < first + 60; ++seed) {
     RunResult result = sim::Run(scenario, seed);
     succeeded += result.succeeded;
     grants += result.grants;
+    nested += result.nested;
     for (const Violation& violation : result.violations) {
       ADD_FAILURE() << "scenario " << scenario.name << ", seed " << seed << ", after " << result.virtual_s
                     << " s: " << InvariantName(violation.invariant) << ": " << violation.text;
@@ -39,6 +40,7 @@ TEST_P(Simulation, KeepsItsInvariants) {
   }
   EXPECT_GT(succeeded, 300u) << "the scenario no longer does any work";
   EXPECT_GE(grants, succeeded);
+  EXPECT_GT(nested, 30u) << "running tasks no longer add tasks";
 }
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, Simulation, testing::Range(0, static_cast<int>(Scenarios().size())), ScenarioOf);
