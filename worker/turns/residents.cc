@@ -146,7 +146,8 @@ Choice Choose(const std::vector<std::unique_ptr<Resident>>& residents, int64_t u
   Choice choice;
   bool any_ready = false;
   auto rank = [](const Resident& resident) {
-    return std::tuple(resident.missed_in_row > 0, -resident.options().value, resident.last_served);
+    bool measured = resident.step_need_ns() != 0;
+    return std::tuple(resident.missed_in_row > 0, measured, -resident.options().value, resident.last_served);
   };
   for (const auto& resident : residents) {
     if (!resident->ready() || resident->paused || resident->barred || resident->in_turn()) continue;

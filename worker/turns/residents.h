@@ -98,7 +98,8 @@ struct Choice {
 };
 
 // The best resident whose next step fits: who came to its last turns, then the highest value, then who waited
-// longest. One whose step time is not known fits only when `may_try` (its first steps are its profile).
+// longest. One whose step time is not known fits only when `may_try`, and then goes first: its first steps are its
+// profile, without which it could never be given a tail.
 // `not_in_edge`: leave out whoever ended a turn without a step in this bubble.
 Choice Choose(const std::vector<std::unique_ptr<Resident>>& residents, int64_t usable_ns, uint64_t free_memory_bytes,
               bool may_try, uint32_t not_in_edge);
