@@ -153,12 +153,12 @@ void pillion_bubble_begin(pillion_board* self, void* stream) {
   if (self->open) pillion_bubble_end(self, stream);
   self->sequence = pillion::board::NextSequence(self->sequence);
   auto& entry = self->layout->ring[self->sequence % pillion::limits::kBoardRing];
+  // Invalid while it is rewritten: each store is ordered after the one before.
   entry.sequence.store(0, kRelaxed);
-  std::atomic_thread_fence(kRelease);
-  entry.slot.store(self->next_slot++, kRelaxed);
-  entry.iteration.store(self->next_iteration - 1, kRelaxed);
-  entry.close_ns.store(0, kRelaxed);
-  entry.open_ns.store(self->cuda ? 0 : pillion::MonotonicNowNs(), kRelaxed);
+  entry.slot.store(self->next_slot++, kRelease);
+  entry.iteration.store(self->next_iteration - 1, kRelease);
+  entry.close_ns.store(0, kRelease);
+  entry.open_ns.store(self->cuda ? 0 : pillion::MonotonicNowNs(), kRelease);
   entry.sequence.store(self->sequence, kRelease);
   self->open = true;
   WriteEdge(self, stream, true);
