@@ -274,12 +274,16 @@ class Run {
   }
 
   void Measure() {
-    std::vector<Mode> order = {Mode::kAlone};
-    order.insert(order.end(), options_.modes.begin(), options_.modes.end());
+    std::vector<Mode> order = options_.modes;
     // What the first turns teach (step time, bubble lengths) belongs to no block.
     RunBlock(Mode::kPillion, false);
+    // Alone before and after each block: what drifts between two blocks of one mode does not count.
+    RunBlock(Mode::kAlone, true);
     for (uint32_t round = 0; round < options_.rounds; ++round) {
-      for (Mode mode : order) RunBlock(mode, true);
+      for (Mode mode : order) {
+        RunBlock(mode, true);
+        RunBlock(Mode::kAlone, true);
+      }
       std::reverse(order.begin(), order.end());
     }
   }
@@ -301,14 +305,20 @@ class Run {
   }
 
   void Evaluate(HarvestReport* report) {
-    std::map<Mode, std::vector<double>> means_ms;
+    std::map<Mode, std::deque<double>> ratios, means_ms;
     std::map<Mode, StepShares> shares;
     std::map<Mode, uint64_t> iterations;
+    std::vector<double> block_ms;
     for (const Block& block : blocks_) {
       auto within = IterationsOf(*stage_, block);
-      means_ms[block.mode].push_back(MeanMs(within));
+      block_ms.push_back(MeanMs(within));
+      means_ms[block.mode].push_back(block_ms.back());
       iterations[block.mode] += within.size();
       AddSteps(*stage_, block, within, &shares[block.mode]);
+    }
+    for (size_t i = 1; i + 1 < blocks_.size(); i += 2) {  // every second block is the trainer alone
+      double alone_ms = (block_ms[i - 1] + block_ms[i + 1]) / 2;
+      if (alone_ms > 0 && block_ms[i] > 0) ratios[blocks_[i].mode].push_back(block_ms[i] / alone_ms - 1);
     }
     double solo_ns = (report->solo_step_ms_before + report->solo_step_ms_after) / 2 * 1e6;
     for (const auto& [mode, means] : means_ms) {
@@ -317,14 +327,8 @@ class Run {
       cell.bubble_ms = options_.bubble_ms;
       cell.step_ms = options_.step_ms;
       cell.iterations = iterations[mode];
-      std::deque<double> ratios;
-      double sum_ms = 0;
-      for (size_t round = 0; round < means.size(); ++round) {
-        sum_ms += means[round];
-        if (means_ms[Mode::kAlone][round] > 0) ratios.push_back(means[round] / means_ms[Mode::kAlone][round] - 1);
-      }
-      cell.iteration_ms = sum_ms / static_cast<double>(means.size());
-      if (mode != Mode::kAlone) cell.slowdown = turns::MeanInterval(ratios);
+      cell.iteration_ms = turns::MeanInterval(means).mean;
+      if (mode != Mode::kAlone) cell.slowdown = turns::MeanInterval(ratios[mode]);
       FillShares(shares[mode], solo_ns, &cell);
       report->cells.push_back(cell);
     }

@@ -32,7 +32,7 @@ struct HarvestReport {
   double solo_step_ms_before = 0, solo_step_ms_after = 0;
 };
 
-// Blocks the caller for rounds × modes × block_s and a few seconds. kInvalidArgument for what cannot be run.
+// Blocks the caller for 2 × rounds × modes × block_s and a few seconds. kInvalidArgument for what cannot be run.
 Result<HarvestReport> RunHarvest(const HarvestOptions& options);
 
 std::string HarvestJson(const HarvestReport& report);

@@ -119,7 +119,8 @@ void RunPillionHost(Stage* stage, int core, host::ControlPage* control, host::Do
 
 void RunUncontrolled(Stage* stage, Mode mode, int core, int nice_value) {
   PILLION_CHECK(PinThisThread(core).ok(), "pin the uncontrolled task");
-  PILLION_CHECK(setpriority(PRIO_PROCESS, 0, nice_value) == 0, "set its nice value");
+  // 0: the trainer's own, whatever that is.
+  PILLION_CHECK(nice_value == 0 || setpriority(PRIO_PROCESS, 0, nice_value) == 0, "set its nice value");
   while (AwaitMode(stage, mode)) {
     while (IsMode(stage, mode) && stage->leave.load(std::memory_order_relaxed) == 0) OneStep(stage, mode);
   }

@@ -19,8 +19,8 @@ struct HarvestOptions {
   double bubble_ms = 20;
   double step_ms = 2;
   double jitter = 0.01;
-  double block_s = 2;
-  double settle_s = 0.4;        // beginning of each block that is not measured
+  double block_s = 1.2;
+  double settle_s = 0.2;        // beginning of each block that is not measured
   uint32_t rounds = 12;
   uint64_t seed = 1;
   std::vector<Mode> modes;      // alone is always measured
