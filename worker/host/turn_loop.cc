@@ -196,15 +196,16 @@ bool TurnLoop::RunOneStep(ActiveTurn& turn, int64_t now_ns, int64_t give_ns) {
 // `given_ns` is taken off: of an elastic step the estimate is by how much it outlasts what it was given.
 void TurnLoop::LearnStep(const ActiveTurn& turn, int64_t given_ns) {
   int64_t duration_ns = turn.last_end_ns - turn.last_start_ns - given_ns;
-  if (control_->stop.load(kRelaxed) != 0) return;  // cut short
-  if (IsOver(turn)) {
-    // It shared the device with the trainer, so its length says little; but it did not end before the bubble did.
-    if (turn.kind == TurnKind::kFree) return;
+  bool over = IsOver(turn);
+  if (over && turn.kind != TurnKind::kFree) {
+    // Beside the trainer a step gets about half of the device.
     const board::RingEntry& entry = board_->ring[board::SequenceOf(turn.edge) % limits::kBoardRing];
     int64_t close_ns = entry.close_ns.load(kAcquire);
-    if (close_ns != 0) duration_ns = std::min(close_ns, turn.last_end_ns) - turn.last_start_ns - given_ns;
-    if (duration_ns <= estimate_.high_ns()) return;
+    if (close_ns != 0) duration_ns -= std::max<int64_t>(0, turn.last_end_ns - std::max(close_ns, turn.last_start_ns)) / 2;
   }
+  // A step that was disturbed or cut short teaches only that steps are longer than was thought.
+  bool disturbed = over || control_->stop.load(kRelaxed) != 0;
+  if (disturbed && duration_ns <= estimate_.high_ns()) return;
   estimate_.Observe(duration_ns);
   int64_t high_ns = estimate_.high_ns();
   control_->step_estimate_ns.store(elastic_ ? kElasticLeastNs + std::max<int64_t>(high_ns, 0) : high_ns, kRelaxed);

@@ -24,6 +24,8 @@ constexpr int64_t kTrainerCheckNs = 100 * kNanosPerMilli;
 constexpr int64_t kHandOverNs = 30 * kNanosPerMicro;
 // A step that began without a trainer may be long; it gets this many graces when one comes.
 constexpr int64_t kFreeGraces = 50;
+// And so much a step whose length nobody knows yet.
+constexpr int64_t kProfileAllowanceNs = 20 * kNanosPerMilli;
 
 bool IsPast(uint32_t edge, uint32_t than) { return static_cast<int32_t>(edge - than) > 0; }
 
@@ -261,13 +263,23 @@ void BubbleThread::WatchOverrun(Resident* resident, int64_t now_ns) {
     armed_->stop_sent = true;
     resident->SetStop(true);
   }
-  if (over_ns >= 2 * grace_ns && armed_->stop_sent && !resident->barred && resident->step_start_ns() != 0) {
+  // An honest step that shares the device with the trainer takes up to twice its time.
+  int64_t need_ns = resident->step_need_ns();
+  int64_t enforce_ns = 2 * grace_ns + (need_ns > 0 ? 2 * need_ns : kProfileAllowanceNs);
+  if (over_ns >= enforce_ns) return GiveUpTurn(resident, over_ns);
+  armed_->check_ns = armed_->over_since_ns + (armed_->stop_sent ? enforce_ns : grace_ns);
+}
+
+// The host does not end its turn. In a step it is to be stopped; between steps it was only not given the processor.
+void BubbleThread::GiveUpTurn(Resident* resident, int64_t over_ns) {
+  if (resident->step_start_ns() != 0) {
     resident->barred = true;
     ++resident->overruns;
     overrun_to_report_ = {resident->id(), over_ns};
+  } else if (armed_->stop_sent) {
+    resident->SetStop(false);
   }
-  int64_t due_ns = armed_->over_since_ns + (armed_->stop_sent ? 2 : 1) * grace_ns;
-  armed_->check_ns = due_ns > now_ns ? due_ns : now_ns + 10 * grace_ns;
+  DropArmed(host::TurnEnd::kOverran);
 }
 
 bool BubbleThread::ArmTurn(Resident* resident, const TurnOrder& order, int64_t check_ns) {

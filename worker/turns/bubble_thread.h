@@ -79,6 +79,7 @@ class BubbleThread final : public TurnEngine {
   void WatchTurn(int64_t now_ns);
   void WatchOpenBubble(uint32_t edge, int64_t now_ns);
   void WatchOverrun(Resident* resident, int64_t now_ns);
+  void GiveUpTurn(Resident* resident, int64_t over_ns);
   void DropArmed(host::TurnEnd end);
   void Decide(int64_t now_ns);
   void DecideFree(int64_t now_ns);
