@@ -49,7 +49,7 @@ inline constexpr int32_t kPlanStages = 65'536;
 inline constexpr int32_t kPlanMicrobatches = 65'536;
 inline constexpr int64_t kPlanActions = 16'000'000;
 inline constexpr int32_t kModelLayers = 65'536;
-inline constexpr int64_t kLayerTicks = int64_t{1} << 40;    // one operation of one layer
+inline constexpr int64_t kLayerTicks = int64_t{1} << 36;    // one operation of one layer
 inline constexpr uint64_t kPlanFileBytes = 512 << 20;       // schedule tables, plans, profiles
 
 static_assert(kInlineCheckpointBytes + kArgumentBytes + kTextBytes < kMessageBytes);
