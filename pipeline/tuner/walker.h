@@ -1,0 +1,73 @@
+// One annealing walk over partition, placement and list-scheduling keys together: every trial is a full reschedule.
+#ifndef PILLION_PIPELINE_TUNER_WALKER_H_
+#define PILLION_PIPELINE_TUNER_WALKER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/tuner/decoder.h"
+#include "pipeline/tuner/problem.h"
+#include "pipeline/tuner/random.h"
+
+namespace pillion::pipeline::tuner {
+
+// A point of the search.
+struct Candidate {
+  Shape shape;
+  std::vector<Ticks> keys;    // [Operation], around the times at which the operations should start
+  int32_t wait_penalty = 32;  // see Decoder::Run
+  Ticks makespan = INT64_MAX;  // INT64_MAX: never decoded
+};
+
+// Keys that spread the micro-batches evenly: micro-batch b enters `period` ticks after the one before; W comes
+// `weight_delay` after its I.
+void SetSteadyKeys(const Problem& problem, Ticks period, Ticks weight_delay, Candidate* candidate);
+
+// Not thread-safe.
+class Walker {
+ public:
+  Walker(const Problem& problem, uint64_t seed);
+
+  // Decodes the candidate and stands there. False when it does not fit.
+  bool Stand(const Candidate& candidate);
+  // Proposes `proposals` changes while the temperature (in ticks) falls geometrically from hot to cold.
+  void Walk(int64_t proposals, double hot, double cold);
+
+  const Candidate& current() const { return current_; }
+  const Candidate& best() const { return best_; }
+  int64_t evaluations() const { return evaluations_; }  // schedules made, whole or broken off
+  void ExtractBest(Schedule* schedule);
+
+ private:
+  void Propose();
+  void Accept();
+  // Changes of trial_; false when there is nothing to change.
+  bool ShiftBoundary();
+  bool Split();
+  bool Merge();
+  bool Place();
+  bool SwapPlaces();
+  bool ShiftKeys();
+  bool SwapKeys();
+  bool ChangePenalty();
+  bool ToggleRecompute();
+
+  int32_t RandomDevice() { return random_.Below(problem_.devices); }
+  int32_t RandomStage() { return random_.Below(trial_.shape.stages()); }
+  Ticks RandomDistance();
+  Ticks* KeysOf(int32_t stage, int32_t kind) {
+    return &trial_.keys[static_cast<size_t>(stage * kKinds + kind) * problem_.microbatches];
+  }
+  int32_t StagesOn(int32_t device) const;
+
+  const Problem& problem_;
+  Random random_;
+  Decoder decoder_;
+  Table table_;
+  Candidate current_, trial_, best_;
+  int64_t evaluations_ = 0;
+};
+
+}  // namespace pillion::pipeline::tuner
+
+#endif  // PILLION_PIPELINE_TUNER_WALKER_H_
