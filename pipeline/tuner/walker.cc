@@ -5,7 +5,8 @@
 
 namespace pillion::pipeline::tuner {
 
-void SetSteadyKeys(const Problem& problem, Ticks period, Ticks weight_delay, Candidate* candidate) {
+void SetSteadyKeys(const Problem& problem, Ticks period, Ticks input_lead, Ticks weight_delay,
+                   Candidate* candidate) {
   const Shape& shape = candidate->shape;
   const int32_t stages = shape.stages(), m = problem.microbatches;
   candidate->keys.assign(static_cast<size_t>(stages) * kKinds * m, 0);
@@ -15,7 +16,7 @@ void SetSteadyKeys(const Problem& problem, Ticks period, Ticks weight_delay, Can
     const Ticks input = forwards + problem.WorkOf(kInput, shape.bound[s + 1], problem.layers);
     for (int32_t b = 0; b < m; ++b) {
       candidate->keys[(s * kKinds + kForward) * m + b] = forward + b * period;
-      candidate->keys[(s * kKinds + kInput) * m + b] = input + b * period;
+      candidate->keys[(s * kKinds + kInput) * m + b] = input + b * period - input_lead;
       candidate->keys[(s * kKinds + kWeight) * m + b] = input + b * period + weight_delay;
     }
   }
@@ -59,6 +60,10 @@ void Walker::Walk(int64_t proposals, double hot, double cold) {
 void Walker::Accept() {
   std::swap(current_, trial_);
   if (current_.makespan < best_.makespan) best_ = current_;
+  static const int mode = getenv("REKEY") ? atoi(getenv("REKEY")) : 0;
+  if (mode == 1 || (mode > 1 && random_.Below(mode) == 0)) {
+    std::copy_n(decoder_.start().begin(), current_.keys.size(), current_.keys.begin());
+  }
 }
 
 void Walker::Propose() {

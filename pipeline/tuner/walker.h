@@ -19,9 +19,10 @@ struct Candidate {
   Ticks makespan = INT64_MAX;  // INT64_MAX: never decoded
 };
 
-// Keys that spread the micro-batches evenly: micro-batch b enters `period` ticks after the one before; W comes
-// `weight_delay` after its I.
-void SetSteadyKeys(const Problem& problem, Ticks period, Ticks weight_delay, Candidate* candidate);
+// Keys that spread the micro-batches evenly: micro-batch b enters `period` ticks after the one before; I comes
+// `input_lead` before its time, W `weight_delay` after it.
+void SetSteadyKeys(const Problem& problem, Ticks period, Ticks input_lead, Ticks weight_delay,
+                   Candidate* candidate);
 
 // Not thread-safe.
 class Walker {
