@@ -18,6 +18,8 @@ Decoder::Decoder(const Problem& problem) : problem_(problem) {
   next_.resize(symbols);
   ready_.resize(static_cast<size_t>(symbols) * problem.microbatches);
   start_.resize(ready_.size());
+  before_.resize(ready_.size());
+  last_.resize(problem.devices);
   if (problem.has_links) link_free_.resize(static_cast<size_t>(problem.devices) * problem.devices);
 }
 
@@ -25,6 +27,7 @@ void Decoder::Reset(const Table& table) {
   const int32_t symbols = table.stages * kKinds;
   std::fill_n(next_.begin(), symbols, 0);
   std::fill_n(ready_.begin(), static_cast<size_t>(symbols) * problem_.microbatches, kUnknown);
+  std::fill(last_.begin(), last_.end(), -1);
   std::fill(link_free_.begin(), link_free_.end(), 0);
   for (int32_t d = 0; d < problem_.devices; ++d) {
     Device& device = devices_[d];
@@ -163,7 +166,10 @@ Ticks Decoder::RunAs(const Table& table, Ticks limit) {
     const int32_t symbol = entry.symbol, stage = symbol / kKinds, kind = symbol % kKinds;
     const int32_t microbatch = next_[symbol]++;
     const StageRow& row = table.row[stage];
-    start_[symbol * microbatches + microbatch] = start;
+    const Operation operation = symbol * microbatches + microbatch;
+    start_[operation] = start;
+    before_[operation] = last_[d];
+    last_[d] = operation;
     const Ticks end = start + entry.time;
     device.free = end;
     device.left -= entry.time;
@@ -208,6 +214,34 @@ Ticks Decoder::RunAs(const Table& table, Ticks limit) {
     }
   }
   return makespan;
+}
+
+void Decoder::TraceCritical(const Table& table, Random* random, std::vector<Operation>* chain) const {
+  chain->clear();
+  const int32_t m = problem_.microbatches;
+  auto end_of = [&](Operation op) {
+    return start_[op] + table.row[op / (kKinds * m)].time[op / m % kKinds];
+  };
+  Operation op = last_[0];
+  for (int32_t d = 1; d < problem_.devices; ++d) {
+    if (last_[d] >= 0 && (op < 0 || end_of(last_[d]) > end_of(op))) op = last_[d];
+  }
+  while (op >= 0) {
+    chain->push_back(op);
+    const int32_t stage = op / (kKinds * m), kind = op / m % kKinds;
+    Operation input = -1;
+    if (kind == kForward && stage > 0) input = op - kKinds * m;
+    if (kind == kInput) input = stage + 1 < table.stages ? op + kKinds * m : op - m;
+    if (kind == kWeight) input = op - m;
+    if (input >= 0 && ready_[op] != start_[op]) input = -1;
+    Operation previous = before_[op];
+    if (previous >= 0 && end_of(previous) != start_[op]) previous = -1;
+    if (input >= 0 && previous >= 0) {
+      op = random->Below(2) == 0 ? input : previous;
+    } else {
+      op = input >= 0 ? input : previous;
+    }
+  }
 }
 
 void Decoder::Extract(const Table& table, Schedule* schedule) const {

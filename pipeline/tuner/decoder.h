@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "pipeline/tuner/problem.h"
+#include "pipeline/tuner/random.h"
 
 namespace pillion::pipeline::tuner {
 
@@ -41,6 +42,11 @@ class Decoder {
 
   // Of the last successful Run.
   const std::vector<Ticks>& start() const { return start_; }
+  // [operation] the one before it on its device, or -1.
+  const std::vector<Operation>& before() const { return before_; }
+  // Operations of one longest chain of the last Run, latest first: each starts when the next one of the list ends (or
+  // its transfer arrives). The chain stops where a device waits although it need not.
+  void TraceCritical(const Table& table, Random* random, std::vector<Operation>* chain) const;
   void Extract(const Table& table, Schedule* schedule) const;
 
  private:
@@ -81,6 +87,8 @@ class Decoder {
   std::vector<int32_t> next_;          // [symbol] micro-batches started
   std::vector<Ticks> ready_;           // [Operation] when its inputs are there; -1 unknown
   std::vector<Ticks> start_;
+  std::vector<Operation> before_;
+  std::vector<Operation> last_;        // [device]
   std::vector<Ticks> link_free_;       // [from * devices + to]
 };
 

@@ -31,6 +31,8 @@ bool Walker::Stand(const Candidate& candidate) {
   ++evaluations_;
   current_.makespan = decoder_.Run(table_, current_.keys, current_.wait_penalty, INT64_MAX / 2);
   if (current_.makespan < best_.makespan) best_ = current_;
+  before_ = decoder_.before();
+  decoder_.TraceCritical(table_, &random_, &chain_);
   return true;
 }
 
@@ -59,8 +61,10 @@ void Walker::Walk(int64_t proposals, double hot, double cold) {
 
 void Walker::Accept() {
   std::swap(current_, trial_);
+  before_ = decoder_.before();
+  decoder_.TraceCritical(table_, &random_, &chain_);
   if (current_.makespan < best_.makespan) best_ = current_;
-  static const int mode = getenv("REKEY") ? atoi(getenv("REKEY")) : 0;
+  static const int mode = getenv("REKEY") ? atoi(getenv("REKEY")) : 1000;
   if (mode == 1 || (mode > 1 && random_.Below(mode) == 0)) {
     std::copy_n(decoder_.start().begin(), current_.keys.size(), current_.keys.begin());
   }
@@ -80,7 +84,11 @@ void Walker::Propose() {
       changed = Place();
     } else if (pick < 42) {
       changed = SwapPlaces();
-    } else if (pick < 80) {
+    } else if (pick < 55) {
+      changed = AdvanceCritical();
+    } else if (pick < 68) {
+      changed = DelayCritical();
+    } else if (pick < 88) {
       changed = ShiftKeys();
     } else if (pick < 96) {
       changed = SwapKeys();
@@ -91,6 +99,40 @@ void Walker::Propose() {
     }
     if (changed) return;
   }
+}
+
+int32_t Walker::RandomStage() {
+  if (random_.Below(2) == 0) {
+    const int32_t stage = chain_[random_.Below(static_cast<int32_t>(chain_.size()))] / (kKinds * problem_.microbatches);
+    if (stage < trial_.shape.stages()) return stage;
+  }
+  return random_.Below(trial_.shape.stages());
+}
+
+bool Walker::AdvanceCritical() {
+  // Put a critical operation before one that its device does right before it.
+  const int32_t i = random_.Below(static_cast<int32_t>(chain_.size()));
+  const Operation op = chain_[i];
+  Operation previous = before_[op];
+  if (previous < 0) return false;
+  for (int32_t back = random_.Below(4); back > 0 && before_[previous] >= 0; --back) previous = before_[previous];
+  const Ticks key = trial_.keys[previous] - 1;
+  if (key >= trial_.keys[op]) return false;
+  trial_.keys[op] = key;
+  return true;
+}
+
+bool Walker::DelayCritical() {
+  // Do an operation later that a critical one waits for on its device.
+  const int32_t i = random_.Below(static_cast<int32_t>(chain_.size()));
+  const Operation op = chain_[i];
+  Operation previous = before_[op];
+  if (previous < 0) return false;
+  for (int32_t back = random_.Below(3); back > 0 && before_[previous] >= 0; --back) previous = before_[previous];
+  const Ticks least = trial_.keys[op] + 1;
+  if (trial_.keys[previous] >= least) return false;
+  trial_.keys[previous] = random_.Below(3) != 0 ? least : least + std::abs(RandomDistance());
+  return true;
 }
 
 int32_t Walker::StagesOn(int32_t device) const {

@@ -48,13 +48,15 @@ class Walker {
   bool Merge();
   bool Place();
   bool SwapPlaces();
+  bool AdvanceCritical();
+  bool DelayCritical();
   bool ShiftKeys();
   bool SwapKeys();
   bool ChangePenalty();
   bool ToggleRecompute();
 
   int32_t RandomDevice() { return random_.Below(problem_.devices); }
-  int32_t RandomStage() { return random_.Below(trial_.shape.stages()); }
+  int32_t RandomStage();  // half of the time one of the critical chain
   Ticks RandomDistance();
   Ticks* KeysOf(int32_t stage, int32_t kind) {
     return &trial_.keys[static_cast<size_t>(stage * kKinds + kind) * problem_.microbatches];
@@ -67,6 +69,8 @@ class Walker {
   Table table_;
   Candidate current_, trial_, best_;
   int64_t evaluations_ = 0;
+  // Of current_: what TraceCritical and the moves need.
+  std::vector<Operation> before_, chain_;
 };
 
 }  // namespace pillion::pipeline::tuner
