@@ -12,6 +12,40 @@ int32_t DeviceAt(const Problem& problem, Pattern pattern, int32_t position) {
   return pattern == Pattern::kWave && turn % 2 == 1 ? p - 1 - rank : rank;
 }
 
+// The best of a grid of priorities for one shape; not decoded when it does not fit.
+Candidate BestPriorities(const Problem& problem, Shape shape, const Budget& budget, Decoder* decoder, bool at_least_one,
+                         int64_t* evaluations) {
+  static constexpr double kPeriods[] = {0.1, 0.6, 1.0, 1.5};  // in shares of one device's work
+  static constexpr double kWeightDelays[] = {0, 1, 3, 100};
+  static constexpr double kInputLeads[] = {0, 1, 3};
+  static constexpr int32_t kPenalties[] = {32, 1024};
+  const double share = static_cast<double>(problem.total()) / problem.devices;
+  Candidate best, trial;
+  trial.shape = std::move(shape);
+  Table table;
+  table.Fill(problem, trial.shape);
+  if (!table.fits) return best;
+  for (const double period : kPeriods) {
+    for (const double lead : kInputLeads) {
+      for (const double delay : kWeightDelays) {
+        if (budget.Spent(*evaluations) >= 1 && !(at_least_one && best.makespan == INT64_MAX)) return best;
+        SetSteadyKeys(problem, static_cast<Ticks>(period * share), static_cast<Ticks>(lead * share),
+                      static_cast<Ticks>(delay * share), &trial);
+        for (const int32_t penalty : kPenalties) {
+          trial.wait_penalty = penalty;
+          ++*evaluations;
+          const Ticks makespan =
+              decoder->Run(table, trial.keys, penalty, std::min(best.makespan, kUnreached) - 1);
+          if (makespan < 0) continue;
+          trial.makespan = makespan;
+          best = trial;
+        }
+      }
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 Shape RegularShape(const Problem& problem, Pattern pattern, int32_t chunks, bool own_head) {
@@ -50,41 +84,18 @@ Shape RegularShape(const Problem& problem, Pattern pattern, int32_t chunks, bool
   return shape;
 }
 
-std::vector<Candidate> MakeSeeds(const Problem& problem, int32_t most, int64_t* evaluations) {
-  static constexpr double kPeriods[] = {0.1, 0.6, 1.0, 1.5};
-  static constexpr double kWeightDelays[] = {0, 1, 3, 100};
-  static constexpr double kInputLeads[] = {0, 1, 3};
-  static constexpr int32_t kPenalties[] = {32, 1024};
+std::vector<Candidate> MakeSeeds(const Problem& problem, int32_t most, const Budget& budget,
+                                 int64_t* evaluations) {
   std::vector<Candidate> seeds;
   Decoder decoder(problem);
-  Table table;
-  const double share = static_cast<double>(problem.total()) / problem.devices;
-  const int32_t most_chunks = std::min(problem.max_stages_per_device, (problem.layers + problem.devices - 1) / problem.devices);
-  for (int32_t chunks = 1; chunks <= most_chunks; ++chunks) {
+  const int32_t chunks = std::min(problem.max_stages_per_device,
+                                  (problem.layers + problem.devices - 1) / problem.devices);
+  for (int32_t i = 1; i <= chunks; ++i) {
     for (const Pattern pattern : {Pattern::kLoop, Pattern::kWave}) {
       for (const bool own_head : {false, true}) {
-        if (own_head && problem.layers < 2) continue;
-        Candidate best;
-        Candidate trial;
-        trial.shape = RegularShape(problem, pattern, chunks, own_head);
-        table.Fill(problem, trial.shape);
-        if (!table.fits) continue;
-        for (const double period : kPeriods) {
-          for (const double lead : kInputLeads) {
-            for (const double delay : kWeightDelays) {
-              SetSteadyKeys(problem, static_cast<Ticks>(period * share), static_cast<Ticks>(lead * share),
-                            static_cast<Ticks>(delay * share), &trial);
-              for (const int32_t penalty : kPenalties) {
-                trial.wait_penalty = penalty;
-                ++*evaluations;
-                const Ticks makespan = decoder.Run(table, trial.keys, penalty, std::min(best.makespan, kUnreached) - 1);
-                if (makespan < 0) continue;
-                trial.makespan = makespan;
-                best = trial;
-              }
-            }
-          }
-        }
+        if (own_head && (problem.layers < 2 || i >= problem.max_stages_per_device)) continue;
+        Candidate best = BestPriorities(problem, RegularShape(problem, pattern, i, own_head), budget, &decoder,
+                                        seeds.empty(), evaluations);
         if (best.makespan < INT64_MAX) seeds.push_back(std::move(best));
       }
     }

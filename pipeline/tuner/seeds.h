@@ -17,8 +17,9 @@ enum class Pattern : uint8_t { kLoop, kWave };
 Shape RegularShape(const Problem& problem, Pattern pattern, int32_t chunks, bool own_head);
 
 // Decodes regular shapes under a grid of priorities; the best one of every shape, best first, at most `most`.
-// Adds the number of schedules made to *evaluations.
-std::vector<Candidate> MakeSeeds(const Problem& problem, int32_t most, int64_t* evaluations);
+// Stops when the budget is spent, but not before one shape that fits was decoded. Adds the number of schedules made
+// to *evaluations.
+std::vector<Candidate> MakeSeeds(const Problem& problem, int32_t most, const Budget& budget, int64_t* evaluations);
 
 }  // namespace pillion::pipeline::tuner
 

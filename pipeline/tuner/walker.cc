@@ -4,6 +4,10 @@
 #include <cmath>
 
 namespace pillion::pipeline::tuner {
+namespace {
+constexpr int64_t kRefusalsPerEvaluation = 16;
+constexpr int32_t kAcceptsPerRekey = 1000;
+}  // namespace
 
 void SetSteadyKeys(const Problem& problem, Ticks period, Ticks input_lead, Ticks weight_delay,
                    Candidate* candidate) {
@@ -42,15 +46,28 @@ void Walker::ExtractBest(Schedule* schedule) {
   decoder_.Extract(table_, schedule);
 }
 
-void Walker::Walk(int64_t proposals, double hot, double cold) {
-  const double cooling = std::pow(cold / hot, 1.0 / static_cast<double>(std::max<int64_t>(proposals, 1)));
+void Walker::Walk(const Budget& budget, double hot, double cold) {
+  // A proposal that the table alone refuses is cheap but not free: it counts as a small part of an evaluation, so
+  // that a walk ends even when nothing fits.
+  const int64_t evaluations_before = evaluations_;
+  int64_t refused = 0;
+  const int64_t operations = static_cast<int64_t>(current_.keys.size());
+  const int64_t check_every = std::clamp<int64_t>(200'000 / std::max<int64_t>(operations, 1), 1, 128);
   double temperature = hot;
-  for (int64_t i = 0; i < proposals; ++i, temperature *= cooling) {
+  for (int64_t i = 0;; ++i) {
+    if (i % check_every == 0) {
+      const double spent = budget.Spent(evaluations_ - evaluations_before + refused / kRefusalsPerEvaluation);
+      if (spent >= 1.0) return;
+      temperature = hot * std::pow(cold / hot, spent);
+    }
     trial_ = current_;
     Propose();
     const Ticks limit = current_.makespan + static_cast<Ticks>(-temperature * std::log(1.0 - random_.Unit()));
     table_.Fill(problem_, trial_.shape);
-    if (!table_.fits || table_.floor > limit) continue;
+    if (!table_.fits || table_.floor > limit) {
+      ++refused;
+      continue;
+    }
     ++evaluations_;
     const Ticks makespan = decoder_.Run(table_, trial_.keys, trial_.wait_penalty, limit);
     if (makespan < 0 || makespan > limit) continue;
@@ -64,8 +81,9 @@ void Walker::Accept() {
   before_ = decoder_.before();
   decoder_.TraceCritical(table_, &random_, &chain_);
   if (current_.makespan < best_.makespan) best_ = current_;
-  static const int mode = getenv("REKEY") ? atoi(getenv("REKEY")) : 1000;
-  if (mode == 1 || (mode > 1 && random_.Below(mode) == 0)) {
+  // From time to time the keys become the times at which the operations really start, so that small changes of keys
+  // stay small changes of the schedule.
+  if (random_.Below(kAcceptsPerRekey) == 0) {
     std::copy_n(decoder_.start().begin(), current_.keys.size(), current_.keys.begin());
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pipeline/tuner/budget.h"
 #include "pipeline/tuner/decoder.h"
 #include "pipeline/tuner/problem.h"
 #include "pipeline/tuner/random.h"
@@ -31,8 +32,9 @@ class Walker {
 
   // Decodes the candidate and stands there. False when it does not fit.
   bool Stand(const Candidate& candidate);
-  // Proposes `proposals` changes while the temperature (in ticks) falls geometrically from hot to cold.
-  void Walk(int64_t proposals, double hot, double cold);
+  // Proposes changes until the budget is spent, while the temperature (in ticks) falls geometrically from hot to
+  // cold with it. Stand first.
+  void Walk(const Budget& budget, double hot, double cold);
 
   const Candidate& current() const { return current_; }
   const Candidate& best() const { return best_; }
