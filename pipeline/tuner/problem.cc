@@ -69,12 +69,12 @@ void Table::Fill(const Problem& problem, const Shape& shape) {
     const double speed = problem.speed[device];
     const bool recompute = problem.allow_recompute && shape.recompute[s];
     const Ticks forward = std::max<Ticks>(problem.WorkOf(kForward, first, end), 1);
-    Ticks input = std::max<Ticks>(problem.WorkOf(kInput, first, end), 1);
-    if (recompute) input += forward;
+    const Ticks input = std::max<Ticks>(problem.WorkOf(kInput, first, end), 1);
     const Ticks weight = std::max<Ticks>(problem.WorkOf(kWeight, first, end), 1);
     r.time[kForward] = OnDevice(forward, speed);
     r.time[kInput] = OnDevice(input, speed);
     r.time[kWeight] = OnDevice(weight, speed);
+    if (recompute) r.time[kInput] += r.time[kForward];
     if (!problem.split_backward) {
       r.time[kInput] += r.time[kWeight];
       r.time[kWeight] = 0;
