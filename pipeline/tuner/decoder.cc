@@ -53,11 +53,11 @@ template <bool kCaps>
 inline bool Decoder::Admissible(const Table& table, int32_t d, const Entry& entry) const {
   if (!kCaps) return true;
   const int32_t kind = entry.symbol % kKinds;
-  if (kind == kWeight) return true;
+  if (kind == kWeight || (kind == kInput && !problem_.allow_recompute)) return true;
   const int32_t stage = entry.symbol / kKinds;
   const StageRow& row = table.row[stage];
   const Device& device = devices_[d];
-  for (int32_t k = 0; k < kMemories; ++k) {
+  for (int32_t k = problem_.first_memory; k < problem_.end_memory; ++k) {
     if (kind == kInput) {
       if (row.acquire_input[k] > table.room_all[k][d] - device.used[k]) return false;
       continue;
@@ -125,7 +125,7 @@ inline void Decoder::Hold(const Table& table, int32_t symbol, int32_t microbatch
   const int32_t stage = symbol / kKinds, kind = symbol % kKinds;
   const StageRow& row = table.row[stage];
   Device& device = devices_[row.device];
-  for (int32_t k = 0; k < kMemories; ++k) {
+  for (int32_t k = problem_.first_memory; k < problem_.end_memory; ++k) {
     if (kind == kForward) {
       device.used[k] += row.acquire_forward[k];
       if (microbatch > oldest_) device.young[k] += row.acquire_forward[k];
@@ -139,7 +139,9 @@ inline void Decoder::Hold(const Table& table, int32_t symbol, int32_t microbatch
   ++oldest_;
   for (int32_t s = 0; s < table.stages; ++s) {
     if (next_[s * kKinds] <= oldest_) continue;
-    for (int32_t k = 0; k < kMemories; ++k) devices_[table.row[s].device].young[k] -= table.row[s].acquire_forward[k];
+    for (int32_t k = problem_.first_memory; k < problem_.end_memory; ++k) {
+      devices_[table.row[s].device].young[k] -= table.row[s].acquire_forward[k];
+    }
   }
 }
 

@@ -45,6 +45,11 @@ Problem MakeProblem(const Costs& costs, const ProblemOptions& options) {
     problem.has_speeds |= device.speed != 1.0;
     problem.has_caps |= device.live_layer_cap != kNoCap || device.memory_cap_bytes != kNoCap;
   }
+  auto capped = [](const std::vector<int64_t>& caps) {
+    return std::any_of(caps.begin(), caps.end(), [](int64_t cap) { return cap != kNoCap; });
+  };
+  problem.first_memory = capped(problem.cap[0]) ? 0 : 1;
+  problem.end_memory = capped(problem.cap[1]) ? 2 : 1;
   problem.links = costs.links;
   for (const Link& link : costs.links) problem.has_links |= !link.IsFree();
   problem.max_stages = std::max(problem.layers, problem.devices);

@@ -26,6 +26,7 @@ struct Problem {
   bool split_backward = true;
   bool allow_recompute = false;
   bool has_caps = false;
+  int32_t first_memory = 0, end_memory = kMemories;  // those that have a cap on some device
   bool has_links = false;
   bool has_speeds = false;
   int32_t max_stages = 0;             // in all
