@@ -15,6 +15,17 @@ inline constexpr uint32_t kArgumentBytes = 64 << 10;        // arguments of one 
 inline constexpr uint32_t kListItems = 16384;               // elements of one list in a message
 inline constexpr uint32_t kTasksPerChunk = 4096;            // of one submit message
 
+// Transport.
+inline constexpr uint32_t kServerConnections = 32768;       // open connections of one server socket
+inline constexpr uint64_t kUnreadBytesPerPeer = 64 << 20;   // received from one peer and not yet read by us
+inline constexpr uint64_t kUnreadBytesLeast = 4 << 20;      // what each peer may have, however many there are
+inline constexpr uint64_t kUnreadBytesTotal = 1 << 30;
+inline constexpr uint32_t kQueuedMessagesPerPeer = 4096;    // in each direction
+inline constexpr uint32_t kHostileMessagesPerPeer = 16;     // after which its connection is closed
+inline constexpr uint32_t kReservedDescriptors = 40;        // not for connections: store, files, sockets' own
+inline constexpr int32_t kHandshakeMs = 5'000;
+inline constexpr uint64_t kKeyFileBytes = 1 << 20;
+
 // Head.
 inline constexpr uint32_t kTasksPerJob = 4'000'000;
 inline constexpr uint32_t kDependenciesPerTask = 1024;
@@ -44,6 +55,7 @@ inline constexpr uint32_t kCheckpointsKept = 2;
 inline constexpr uint64_t kConfigBytes = 1 << 20;
 
 static_assert(kInlineCheckpointBytes + kArgumentBytes + kTextBytes < kMessageBytes);
+static_assert(kUnreadBytesLeast > 2 * kMessageBytes && kWorkers < kServerConnections);
 static_assert(kInlineResultBytes + kTextBytes < kHostMessageBytes);
 static_assert(kHeartbeatMs * 3 < kWorkerLostMs && kWorkerLostMs < kReattachGraceMs);
 
