@@ -46,6 +46,7 @@ inline constexpr uint64_t kQueuedPayloadBytes = uint64_t{8} << 30;  // specs and
 inline constexpr uint32_t kSpecPageBytes = 32 << 10;        // about so much in one stored page of task specs
 inline constexpr uint32_t kTaskClasses = 65'536;            // different demands among the tasks held
 inline constexpr int64_t kAbandonedSubmissionMs = 600'000;  // without its next chunk
+inline constexpr uint32_t kGrantsPerTurn = 4096;            // then the head looks at its messages again
 inline constexpr uint32_t kGrantsPerPull = 4096;            // what one worker may ask for at once
 
 // Worker.

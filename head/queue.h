@@ -4,7 +4,8 @@
 //
 // What the rules guarantee, whatever arrives in whatever order:
 //   - A job exists completely or not at all.
-//   - A task has one state and changes it only as waiting → queued → leased → final, leased → queued.
+//   - A task has one state and changes it only as waiting → queued → leased → final, leased → queued, or from any of
+//     them to an unsuccessful end (cancelled, skipped, failed).
 //   - A lease has an epoch, greater than every earlier one of the task. A report counts only with the epoch of the
 //     present lease and a step that is not lower; everything else is kStale and changes nothing. A repeat of what
 //     was accepted is ok and changes nothing.

@@ -240,6 +240,7 @@ void Reactor::Impl::OnPeerLost(Peer peer, Now now) {
 // ---- turns -----------------------------------------------------------------------------------------
 
 int64_t Reactor::Impl::NextTimerNs() const {
+  if (more_to_grant_ && store_error_.ok()) return 0;
   int64_t next = next_tick_ns_;
   if (!watch_deadlines_.empty()) next = std::min(next, watch_deadlines_.begin()->first);
   if (!delayed_.empty()) next = std::min(next, delayed_.begin()->first);

@@ -55,7 +55,13 @@ Status Reactor::Impl::Admission(const Template& t) {
     any = true;
     uint32_t step_us = classes_.StepUs(t.program, worker.offer.device_kind);
     scheduler::Fit fit = scheduler::Evaluate(demand, worker.offer, step_us);
-    if (!IsLasting(fit.refusal) || fit.refusal == scheduler::Refusal::kStepTooLong) return Status();
+    // Step times and bubbles change, and a forecast that has learned nothing yet says 0: only what cannot change, or
+    // known bubbles that are too short, is a reason to refuse.
+    bool learning = std::all_of(worker.offer.slot_lengths_us.begin(), worker.offer.slot_lengths_us.end(),
+                                [](uint32_t length) { return length == 0; });
+    bool may_change = fit.refusal == scheduler::Refusal::kStepTooLong ||
+                      (fit.refusal == scheduler::Refusal::kMinimumBubble && learning);
+    if (!IsLasting(fit.refusal) || may_change) return Status();
     only_program = only_program && fit.refusal == scheduler::Refusal::kProgram;
     programs.insert(programs.end(), worker.offer.programs.begin(), worker.offer.programs.end());
     if (reasons.size() < 1000) reasons += "; " + name + " " + Explain(fit, demand, worker.offer, step_us);

@@ -116,7 +116,12 @@ void Reactor::Impl::Schedule(Now now) {
   std::unordered_map<scheduler::ClassId, Candidates> by_class;
   auto accept = [&](scheduler::ClassId id) { return BestFirst(classes_.at(id), &by_class[id]); };
   auto valid = [this](const scheduler::ReadyTask& task) { return IsReady(task); };
-  while (!with_room_.empty()) {
+  more_to_grant_ = false;
+  for (uint32_t granted = 0; !with_room_.empty(); ++granted) {
+    if (granted == limits::kGrantsPerTurn) {
+      more_to_grant_ = true;  // requests are looked at in between
+      return;
+    }
     std::optional<scheduler::ReadyTask> next = ready_.Pop(accept, valid);
     if (!next) return;
     Worker* worker = workers_.at(by_class[next->task_class].heap.front().second).get();

@@ -206,6 +206,7 @@ class Reactor::Impl {
   std::vector<Record> leftovers_;       // found while loading: records of jobs that do not exist
   std::vector<uint32_t> check_watches_; // slots with new watches
 
+  bool more_to_grant_ = false;          // the turn's share of grants was used up
   int64_t next_tick_ns_ = 0;
   int64_t next_rebalance_ns_ = 0;
 };

@@ -53,8 +53,8 @@ void Reactor::Impl::SetCapacity(Worker* worker, const wire::Capacity& capacity) 
   scheduler::Offer& offer = worker->offer;
   offer.device_kind = worker->info.device.kind;
   offer.memory_total_bytes = worker->info.device.memory_bytes;
-  // Before anything is announced the whole device counts as free.
-  bool silent = capacity.free_memory_bytes == 0 && !capacity.trainer_attached && worker->leases.empty();
+  // A worker that says nothing about memory and has no trainer: the whole device counts as free.
+  bool silent = capacity.free_memory_bytes == 0 && !capacity.trainer_attached;
   offer.memory_free_bytes = silent ? offer.memory_total_bytes : capacity.free_memory_bytes;
   offer.trainer_attached = capacity.trainer_attached || capacity.iteration_period_us != 0;
   offer.iteration_period_us = capacity.iteration_period_us;

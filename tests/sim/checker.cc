@@ -44,6 +44,12 @@ void Checker::OnSent(const wire::Message& message, const wire::Message* request)
       return Fail(Invariant::kRepliesAreIdempotent, "a batch got another number of verdicts");
     }
     for (size_t i = 0; i < finishes.size(); ++i) OnVerdict(batch->verdicts[i], &finishes[i], nullptr);
+  } else if (auto* nested = std::get_if<wire::NestedReply>(&body)) {
+    const auto& asked = std::get<wire::NestedSubmit>(request->body);
+    auto [known, is_new] = nested_.try_emplace({asked.parent, asked.batch}, nested->first_index);
+    if (!is_new && known->second != nested->first_index) {
+      Fail(Invariant::kRepliesAreIdempotent, "a batch of " + asked.parent.ToString() + " was added twice");
+    }
   } else if (auto* reply = std::get_if<wire::TaskReply>(&body)) {
     OnInfo(reply->task);
   } else if (std::holds_alternative<wire::CountReply>(body)) {
@@ -139,8 +145,16 @@ void Checker::OnHeadTurn(const head::Reactor::Impl& head) {
   for (const JobId& id : acknowledged_) {
     const head::Job* job = head.queue().FindJob(id);
     if (job == nullptr) return Fail(Invariant::kNothingAcknowledgedIsLost, "job " + id.ToString() + " is gone");
-    if (job->tasks.size() != jobs_.at(id)->specs.size()) {
-      return Fail(Invariant::kNothingAcknowledgedIsLost, "job " + id.ToString() + " has lost tasks");
+    size_t submitted = jobs_.at(id)->specs.size(), nested = 2 * job->nested.size();
+    if (job->tasks.size() != submitted + nested) {
+      return Fail(Invariant::kNothingAcknowledgedIsLost, "job " + id.ToString() + " has lost tasks or has too many");
+    }
+  }
+  for (const auto& [batch, first] : nested_) {
+    const head::Job* job = head.queue().FindJob(batch.first.job);
+    auto known = job->nested.find({batch.first.index, batch.second});
+    if (known == job->nested.end() || known->second.first != first) {
+      return Fail(Invariant::kNothingAcknowledgedIsLost, "a batch of " + batch.first.ToString() + " is gone");
     }
   }
   for (const auto& [order, slot] : head.queue().by_order()) CheckJob(*head.queue().job(slot));
@@ -174,7 +188,9 @@ void Checker::CheckTask(const head::Job& job, uint32_t index) {
   bool has_lease = task.run && task.run->lease;
   if (has_lease != (task.state == TaskState::kLeased)) Fail(Invariant::kLegalStates, name + ": lease and state differ");
   bool unmet = false, failed = false;
-  for (const wire::Dependency& d : jobs_.at(job.id)->specs[index].dependencies) {
+  const std::vector<wire::TaskSpec>& specs = jobs_.at(job.id)->specs;
+  for (const wire::Dependency& d :
+       index < specs.size() ? specs[index].dependencies : head::DependenciesOf(job, index)) {
     TaskState state = job.tasks[d.index].state;
     unmet = unmet || state != TaskState::kSucceeded;
     failed = failed || (IsFinal(state) && state != TaskState::kSucceeded);

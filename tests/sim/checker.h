@@ -84,6 +84,7 @@ class Checker {
   std::map<TaskId, Told> told_;
   std::map<TaskId, Seen> seen_;                    // in this life of the head
   std::set<std::tuple<TaskId, Epoch, bool>> accepted_;  // finishes called ok: task, epoch, with a result
+  std::map<std::pair<TaskId, uint32_t>, uint32_t> nested_;  // parent, batch → the first index that was told
   std::map<WorkerId, uint32_t> capacity_;
   std::vector<Violation> violations_;
 };

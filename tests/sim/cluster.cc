@@ -93,6 +93,7 @@ class Cluster {
   void Count(RunResult* result) const {
     const head::Queue& queue = head_.reactor()->impl().queue();
     for (const auto& [order, slot] : queue.by_order()) {
+      result->nested += queue.job(slot)->nested.size();
       for (const head::Task& task : queue.job(slot)->tasks) {
         ++result->tasks;
         result->succeeded += task.state == wire::TaskState::kSucceeded;

@@ -15,7 +15,7 @@ struct RunResult {
   uint64_t seed = 0;
   uint64_t events = 0;
   double virtual_s = 0;
-  uint64_t grants = 0, moves = 0, losses = 0, succeeded = 0, tasks = 0;
+  uint64_t grants = 0, moves = 0, losses = 0, succeeded = 0, tasks = 0, nested = 0;
   std::vector<Violation> violations;
 };
 

@@ -139,6 +139,9 @@ void SimWorker::OnMessage(wire::Message message) {
     Pull();
   } else if (auto* verdict = std::get_if<wire::Verdict>(&body)) {
     OnVerdict(message.request_id, *verdict);
+  } else if (reports_.count(message.request_id) > 0 &&
+             std::holds_alternative<wire::NestedSubmit>(reports_[message.request_id])) {
+    OnNestedReply(message);
   } else if (std::holds_alternative<wire::ErrorReply>(body)) {
     welcome_ = false;  // the head does not know this connection (any more)
     SayHello();
@@ -213,6 +216,39 @@ void SimWorker::DoStep(const TaskId& id) {
     return FinishTask(id, &held, Unavailable("simulated"), wire::ReleaseCause::kHostLost);
   }
   if (held.spec.kind == wire::TaskKind::kCall) return FinishTask(id, &held, {}, wire::ReleaseCause::kAppFailure);
+  if (held.nested) return;
+  if (held.step == 4 && id.index % 3 == 0) {  // the answer starts the next step
+    held.nested = true;
+    wire::NestedSubmit nested;
+    nested.parent = id;
+    nested.epoch = held.epoch;
+    nested.tasks = NestedTasks();
+    Report(std::move(nested));
+    return;
+  }
+  TakeStep(id, &held);
+}
+
+void SimWorker::OnNestedReply(const wire::Message& message) {
+  auto nested = std::get<wire::NestedSubmit>(reports_[message.request_id]);
+  auto* error = std::get_if<wire::ErrorReply>(&message.body);
+  if (error != nullptr && error->status.code() == StatusCode::kFailedPrecondition) {  // say hello first
+    welcome_ = false;
+    return SayHello();
+  }
+  reports_.erase(message.request_id);
+  auto held = held_.find(nested.parent);
+  if (held == held_.end() || held->second.epoch != nested.epoch || !held->second.nested) return;
+  if (error != nullptr) {
+    held_.erase(held);
+    return Pull();
+  }
+  held->second.nested = false;
+  TakeStep(nested.parent, &held->second);
+}
+
+void SimWorker::TakeStep(const TaskId& id, Held* step_of) {
+  Held& held = *step_of;
   held.state = Mix(held.state, held.step);
   ++held.step;
   if (held.step >= held.spec.max_steps) return FinishTask(id, &held, {}, wire::ReleaseCause::kAppFailure);

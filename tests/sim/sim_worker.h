@@ -37,6 +37,7 @@ class SimWorker final : public Node {
     Step step = 0;
     uint64_t state = 0;
     Step committed_step = 0;      // below or at this nothing is committed again
+    bool nested = false;          // has asked for more tasks and waits for the answer
     bool stop = false;            // revoked: save and give back
     Phase phase = Phase::kRunning;
     uint64_t run = 0;             // step events of an earlier run do nothing
@@ -53,6 +54,8 @@ class SimWorker final : public Node {
   bool LoadState(const wire::Grant& grant, Held* held);
   void ScheduleStep(const TaskId& id);
   void DoStep(const TaskId& id);
+  void TakeStep(const TaskId& id, Held* step_of);
+  void OnNestedReply(const wire::Message& message);
   void Save(const TaskId& id, Held* held);
   void FinishTask(const TaskId& id, Held* held, Status outcome, wire::ReleaseCause cause);
   uint32_t Running(bool calls) const;

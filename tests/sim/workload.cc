@@ -2,6 +2,17 @@
 
 namespace pillion::sim {
 
+std::vector<wire::TaskSpec> NestedTasks() {
+  std::vector<wire::TaskSpec> tasks(2);
+  for (uint32_t i = 0; i < 2; ++i) {
+    tasks[i].index = i;
+    tasks[i].kind = wire::TaskKind::kCall;
+    tasks[i].program = "hash";
+  }
+  tasks[1].dependencies.push_back({0, 0});
+  return tasks;
+}
+
 SimJob MakeJob(uint64_t number, int most_tasks, Random* random) {
   SimJob job;
   job.id = {0x51, number};

@@ -42,6 +42,9 @@ struct SimJob {
   }
 };
 
+// What a steps task adds to its job while it runs: two calls, the second with the first one's result.
+std::vector<wire::TaskSpec> NestedTasks();
+
 SimJob MakeJob(uint64_t number, int most_tasks, Random* random);
 
 }  // namespace pillion::sim
