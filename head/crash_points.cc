@@ -22,6 +22,8 @@ std::string_view DurableEffectName(DurableEffect effect) {
       return "put-task";
     case DurableEffect::kPutProfile:
       return "put-profile";
+    case DurableEffect::kPutNested:
+      return "put-nested";
     case DurableEffect::kDelete:
       return "delete";
     case DurableEffect::kSendAfterCommit:
@@ -49,6 +51,8 @@ DurableEffect EffectOf(const Record& record) {
       return DurableEffect::kPutTask;
     case RecordKind::kProfile:
       return DurableEffect::kPutProfile;
+    case RecordKind::kNested:
+      return DurableEffect::kPutNested;
   }
   PILLION_CHECK(false, "a record kind without a crash point");
 }

@@ -23,6 +23,7 @@ enum class DurableEffect : uint8_t {
   kPutSpecs,
   kPutTask,
   kPutProfile,
+  kPutNested,
   kDelete,  // of any record
   kSendAfterCommit,
   kCleanTask,
@@ -30,10 +31,10 @@ enum class DurableEffect : uint8_t {
   kDisconnect,
 };
 inline constexpr std::array kDurableEffects = {
-    DurableEffect::kSendNow,  DurableEffect::kPutHead,         DurableEffect::kPutJob,
-    DurableEffect::kPutSpecs, DurableEffect::kPutTask,         DurableEffect::kPutProfile,
-    DurableEffect::kDelete,   DurableEffect::kSendAfterCommit, DurableEffect::kCleanTask,
-    DurableEffect::kCleanJob, DurableEffect::kDisconnect};
+    DurableEffect::kSendNow,   DurableEffect::kPutHead,  DurableEffect::kPutJob,
+    DurableEffect::kPutSpecs,  DurableEffect::kPutTask,  DurableEffect::kPutProfile,
+    DurableEffect::kPutNested, DurableEffect::kDelete,   DurableEffect::kSendAfterCommit,
+    DurableEffect::kCleanTask, DurableEffect::kCleanJob, DurableEffect::kDisconnect};
 
 // "send-now", "put-job" … The points are "before-" and "after-" these.
 std::string_view DurableEffectName(DurableEffect effect);
