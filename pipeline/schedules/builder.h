@@ -38,6 +38,7 @@ class PlanBuilder {
   void WeightGradient(int32_t stage, int32_t microbatch) { Add(ActionType::kWeightGradient, stage, microbatch); }
   void Backward(int32_t stage, int32_t microbatch) { Add(ActionType::kBackward, stage, microbatch); }
 
+  int32_t DeviceOf(int32_t stage) const { return plan_.stages[stage].device; }
   Plan Take() { return std::move(plan_); }
 
  private:
@@ -58,6 +59,7 @@ Plan MakeDualPipe(const ScheduleOptions& options);
 Plan MakeDualPipeV(const ScheduleOptions& options);
 Plan MakeChimera(const ScheduleOptions& options);
 Plan MakeHanayo(const ScheduleOptions& options);
+Plan MakeZb2p(const ScheduleOptions& options);
 
 }  // namespace pillion::pipeline
 

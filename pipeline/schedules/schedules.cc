@@ -29,6 +29,7 @@ constexpr Schedule kSchedules[] = {
     {ScheduleKind::kDualPipeV, "dualpipe-v", MakeDualPipeV},
     {ScheduleKind::kChimera, "chimera", MakeChimera},
     {ScheduleKind::kHanayo, "hanayo", MakeHanayo},
+    {ScheduleKind::kZb2p, "zb-2p", MakeZb2p},
 };
 
 Status ValidateSize(ScheduleKind kind, const ScheduleOptions& options) {
@@ -40,6 +41,12 @@ Status ValidateSize(ScheduleKind kind, const ScheduleOptions& options) {
   }
   if (options.chunks < 1 || options.waves < 1 || options.group < 0) {
     return InvalidArgument(name + ": chunks and waves have to be at least 1, group at least 0");
+  }
+  for (int64_t ticks : {options.forward, options.input_gradient, options.weight_gradient}) {
+    if (ticks < 1 || ticks > limits::kLayerTicks) return InvalidArgument(name + ": times have to be at least 1 tick");
+  }
+  if (options.communication < 0 || options.communication > limits::kLayerTicks) {
+    return InvalidArgument(name + ": the time of a hop is out of range");
   }
   if (int64_t{p} * options.chunks > limits::kPlanStages || int64_t{p} * options.waves * 2 > limits::kPlanStages ||
       int64_t{StagesOfSchedule(kind, options)} * m * 3 > limits::kPlanActions) {
