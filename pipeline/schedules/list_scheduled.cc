@@ -1,22 +1,26 @@
-// Schedules that are a policy: Hanayo's waves, and the zero-bubble list schedule with a limit of 2p.
+// Schedules that are a policy: Hanayo's waves, and the zero-bubble list schedule with a limit of
+// 2p.
 #include "pipeline/schedules/builder.h"
 #include "pipeline/schedules/list_scheduler.h"
 
 namespace pillion::pipeline {
 
-// w waves, each down all devices and up again, so 2w stages per device with one copy of the weights. A device prefers
-// backwards (they free activations), then the forward that is furthest down the model, so that waves roll on before
-// new micro-batches enter; p micro-batches are in the pipeline at most, as on 1F1B's first rank.
+// w waves, each down all devices and up again, so 2w stages per device with one copy of the
+// weights. A device prefers backwards (they free activations), then the forward that is furthest
+// down the model, so that waves roll on before new micro-batches enter; p micro-batches are in the
+// pipeline at most, as on 1F1B's first rank.
 Plan MakeHanayo(const ScheduleOptions& options) {
   const int32_t p = options.devices, stages = 2 * p * options.waves;
-  PlanBuilder builder(options, stages, 1,
-                      [p](int32_t stage) { return stage / p % 2 == 0 ? stage % p : p - 1 - stage % p; });
+  PlanBuilder builder(options, stages, 1, [p](int32_t stage) {
+    return stage / p % 2 == 0 ? stage % p : p - 1 - stage % p;
+  });
   ListScheduler list(options, stages, &builder);
   list.Run([&](int32_t device, Ticks now) {
     const auto& mine = list.stages_of(device);
     for (int32_t s : mine) {
       const Action backward{ActionType::kBackward, false, s, list.next_gradient(s)};
-      if (backward.microbatch < options.microbatches && list.IsReady(backward, now)) return backward;
+      if (backward.microbatch < options.microbatches && list.IsReady(backward, now))
+        return backward;
     }
     for (auto s = mine.rbegin(); s != mine.rend(); ++s) {
       const Action forward{ActionType::kForward, false, *s, list.next_forward(*s)};
@@ -29,8 +33,8 @@ Plan MakeHanayo(const ScheduleOptions& options) {
   return builder.Take();
 }
 
-// An input gradient whenever there is one, else a forward while fewer than 2p activations are held, else the
-// oldest weight gradient.
+// An input gradient whenever there is one, else a forward while fewer than 2p activations are held,
+// else the oldest weight gradient.
 Plan MakeZb2p(const ScheduleOptions& options) {
   PlanBuilder builder(options, options.devices, 1, [](int32_t stage) { return stage; });
   ListScheduler list(options, options.devices, &builder);

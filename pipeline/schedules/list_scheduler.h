@@ -1,5 +1,5 @@
-// Runs a pipeline forwards in time, one policy decision per free device and instant, and appends what it decides to a
-// plan. For the schedules that are defined by a policy, not by a table.
+// Runs a pipeline forwards in time, one policy decision per free device and instant, and appends
+// what it decides to a plan. For the schedules that are defined by a policy, not by a table.
 #ifndef PILLION_PIPELINE_SCHEDULES_LIST_SCHEDULER_H_
 #define PILLION_PIPELINE_SCHEDULES_LIST_SCHEDULER_H_
 
@@ -18,8 +18,8 @@ class ListScheduler {
   // `stages` stages in one copy, placed as in the builder's plan.
   ListScheduler(const ScheduleOptions& options, int32_t stages, PlanBuilder* builder);
 
-  // Returns a ready action for a free device, or an idle one to wait. The policy owns the choice, so it must not
-  // hold back for ever: Run ends when nothing is left to happen.
+  // Returns a ready action for a free device, or an idle one to wait. The policy owns the choice,
+  // so it must not hold back for ever: Run ends when nothing is left to happen.
   using Policy = std::function<Action(int32_t device, Ticks now)>;
   void Run(const Policy& policy);
 
@@ -27,7 +27,9 @@ class ListScheduler {
   // The W that has waited longest on this device, or an idle action.
   Action OldestWeightGradient(int32_t device) const;
 
-  int32_t live(int32_t device) const { return live_[device]; }  // (stage, micro-batch) pairs between F and W or B
+  int32_t live(int32_t device) const {
+    return live_[device];
+  }  // (stage, micro-batch) pairs between F and W or B
   int32_t forwards_left(int32_t device) const { return forwards_left_[device]; }
   bool has_done_gradient(int32_t device) const { return has_done_gradient_[device] != 0; }
   // Micro-batches start each stage in their order.
@@ -41,7 +43,8 @@ class ListScheduler {
     return static_cast<size_t>(stage) * microbatches_ + static_cast<size_t>(microbatch);
   }
   Ticks TicksOf(ActionType type) const;
-  bool IsThere(const std::vector<Ticks>& ends, int32_t producer, const Action& action, Ticks now) const;
+  bool IsThere(const std::vector<Ticks>& ends, int32_t producer, const Action& action,
+               Ticks now) const;
   void Start(int32_t device, const Action& action, Ticks now);
 
   const ScheduleOptions options_;

@@ -1,4 +1,5 @@
-// ZB-V, V-Half and V-Min: two stages per device, placed down and up again (stage r and stage 2p-1-r on device r).
+// ZB-V, V-Half and V-Min: two stages per device, placed down and up again (stage r and stage 2p-1-r
+// on device r).
 #include <algorithm>
 #include <utility>
 
@@ -10,23 +11,27 @@ namespace {
 
 PlanBuilder VShaped(const ScheduleOptions& options) {
   const int32_t p = options.devices;
-  return PlanBuilder(options, 2 * p, 1, [p](int32_t stage) { return stage < p ? stage : 2 * p - 1 - stage; });
+  return PlanBuilder(options, 2 * p, 1,
+                     [p](int32_t stage) { return stage < p ? stage : 2 * p - 1 - stage; });
 }
 
-// The repeating pattern of V-Half and V-Min on one device: when micro-batch 0 does each operation; micro-batch k does
-// it kPeriod slots per micro-batch later.
+// The repeating pattern of V-Half and V-Min on one device: when micro-batch 0 does each operation;
+// micro-batch k does it kPeriod slots per micro-batch later.
 constexpr int32_t kPeriod = 6;
 struct Pattern {
   int32_t f0, f1, i1, i0;
 };
 
-// The most (stage, micro-batch) pairs that a device holds when W follows I as soon as a slot is free.
+// The most (stage, micro-batch) pairs that a device holds when W follows I as soon as a slot is
+// free.
 int32_t PeakOfPatterns(const std::vector<Pattern>& patterns) {
   int32_t peak = 0;
   for (const Pattern& pattern : patterns) {
-    // Each pair is held from its F to the W after its I; every slot of a period that is no F or I is a W.
+    // Each pair is held from its F to the W after its I; every slot of a period that is no F or I
+    // is a W.
     bool taken[kPeriod] = {};
-    for (int32_t slot : {pattern.f0, pattern.f1, pattern.i1, pattern.i0}) taken[slot % kPeriod] = true;
+    for (int32_t slot : {pattern.f0, pattern.f1, pattern.i1, pattern.i0})
+      taken[slot % kPeriod] = true;
     auto weight_slot = [&](int32_t slot) {
       do ++slot;
       while (taken[slot % kPeriod]);
@@ -38,7 +43,8 @@ int32_t PeakOfPatterns(const std::vector<Pattern>& patterns) {
     for (int32_t phase = 0; phase < kPeriod; ++phase) {
       int32_t live = 0;
       for (int32_t c = 0; c < 2; ++c) {
-        // How many k put `t` into [first + k·period, last + k·period], for a late t with t mod period = phase.
+        // How many k put `t` into [first + k·period, last + k·period], for a late t with t mod
+        // period = phase.
         for (int32_t t = first[c]; t <= last[c]; ++t) live += t % kPeriod == phase ? 1 : 0;
       }
       peak = std::max(peak, live);
@@ -47,25 +53,32 @@ int32_t PeakOfPatterns(const std::vector<Pattern>& patterns) {
   return peak;
 }
 
-// Runs the forwards and input gradients of a pattern in its order, with weight gradients, first in first out, wherever a
-// device would idle. At the edges operations are pulled earlier than the pattern has them, without raising its peak:
-// forwards before a device's first input gradient, input gradients after its last forward.
+// Runs the forwards and input gradients of a pattern in its order, with weight gradients, first in
+// first out, wherever a device would idle. At the edges operations are pulled earlier than the
+// pattern has them, without raising its peak: forwards before a device's first input gradient,
+// input gradients after its last forward.
 class PatternScheduler {
  public:
   // A forward pulled ahead leaves room for `reserve` more.
-  PatternScheduler(const ScheduleOptions& options, const std::vector<Pattern>& patterns, int32_t peak,
-                   int32_t reserve, PlanBuilder* builder)
-      : p_(options.devices), peak_(peak), reserve_(reserve), list_(options, 2 * p_, builder), pending_(static_cast<size_t>(p_)) {
+  PatternScheduler(const ScheduleOptions& options, const std::vector<Pattern>& patterns,
+                   int32_t peak, int32_t reserve, PlanBuilder* builder)
+      : p_(options.devices),
+        peak_(peak),
+        reserve_(reserve),
+        list_(options, 2 * p_, builder),
+        pending_(static_cast<size_t>(p_)) {
     for (int32_t d = 0; d < p_; ++d) {
       std::vector<std::pair<int64_t, Action>> slots;
       for (int32_t k = 0; k < options.microbatches; ++k) {
         const int64_t shift = int64_t{kPeriod} * k;
         slots.push_back({patterns[d].f0 + shift, {ActionType::kForward, false, d, k}});
         slots.push_back({patterns[d].f1 + shift, {ActionType::kForward, false, 2 * p_ - 1 - d, k}});
-        slots.push_back({patterns[d].i1 + shift, {ActionType::kInputGradient, false, 2 * p_ - 1 - d, k}});
+        slots.push_back(
+            {patterns[d].i1 + shift, {ActionType::kInputGradient, false, 2 * p_ - 1 - d, k}});
         slots.push_back({patterns[d].i0 + shift, {ActionType::kInputGradient, false, d, k}});
       }
-      std::sort(slots.begin(), slots.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      std::sort(slots.begin(), slots.end(),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
       for (const auto& slot : slots) pending_[d].push_back(slot.second);
     }
   }
@@ -73,7 +86,8 @@ class PatternScheduler {
   // False when what was pulled ahead left no room for what the pattern does before it.
   bool Run() {
     list_.Run([this](int32_t device, Ticks now) { return Choose(device, now); });
-    return std::all_of(pending_.begin(), pending_.end(), [](const auto& pending) { return pending.empty(); });
+    return std::all_of(pending_.begin(), pending_.end(),
+                       [](const auto& pending) { return pending.empty(); });
   }
 
  private:
@@ -109,11 +123,14 @@ class PatternScheduler {
   std::vector<std::vector<Action>> pending_;  // [device], F and I in the pattern's order
 };
 
-Plan FromPatterns(const ScheduleOptions& options, const std::vector<Pattern>& patterns, int32_t peak) {
-  // 3 is enough up to 9 devices; with a reserve of the whole peak nothing is pulled ahead and the pattern fits.
+Plan FromPatterns(const ScheduleOptions& options, const std::vector<Pattern>& patterns,
+                  int32_t peak) {
+  // 3 is enough up to 9 devices; with a reserve of the whole peak nothing is pulled ahead and the
+  // pattern fits.
   for (int32_t reserve = 3;; ++reserve) {
     PlanBuilder builder = VShaped(options);
-    if (PatternScheduler(options, patterns, peak, reserve, &builder).Run() || reserve > peak) return builder.Take();
+    if (PatternScheduler(options, patterns, peak, reserve, &builder).Run() || reserve > peak)
+      return builder.Take();
   }
 }
 

@@ -44,8 +44,11 @@ TEST(Schedules, StraightOnesMatchTheirFormulas) {
         const Ticks f = t.f, b = t.i + t.w, work = m * (f + b);
         EXPECT_EQ(Replay(ScheduleKind::kGPipe, {p, m}, t).makespan, work + (p - 1) * (f + b));
         EXPECT_EQ(Replay(ScheduleKind::kOneFOneB, {p, m}, t).makespan, work + (p - 1) * (f + b));
-        EXPECT_EQ(Replay(ScheduleKind::kZbH1, {p, m}, t).makespan, work + (p - 1) * (f + t.i - t.w)) << p << " " << m;
-        EXPECT_EQ(Replay(ScheduleKind::kZbH2, {p, m}, t).device_span, work + (p - 1) * (f + t.i - 2 * t.w)) << p << " " << m;
+        EXPECT_EQ(Replay(ScheduleKind::kZbH1, {p, m}, t).makespan, work + (p - 1) * (f + t.i - t.w))
+            << p << " " << m;
+        EXPECT_EQ(Replay(ScheduleKind::kZbH2, {p, m}, t).device_span,
+                  work + (p - 1) * (f + t.i - 2 * t.w))
+            << p << " " << m;
       }
       EXPECT_EQ(WorstPeak(Replay(ScheduleKind::kGPipe, {p, m}, kUnit)), m);
       EXPECT_EQ(WorstPeak(Replay(ScheduleKind::kOneFOneB, {p, m}, kUnit)), std::min(p, m));
@@ -65,7 +68,8 @@ TEST(Schedules, LoopedOnesMatchTheirFormulas) {
         const Ticks expected = both * (m * v + p - 1);
         EXPECT_EQ(Replay(ScheduleKind::kInterleaved, {p, m, v}, t).makespan, expected);
         EXPECT_EQ(Replay(ScheduleKind::kBreadthFirst, {p, m, v}, t).makespan, expected);
-        EXPECT_EQ(WorstPeak(Replay(ScheduleKind::kInterleaved, {p, m, v}, t)), 2 * (p - 1) + (v - 1) * p + 1);
+        EXPECT_EQ(WorstPeak(Replay(ScheduleKind::kInterleaved, {p, m, v}, t)),
+                  2 * (p - 1) + (v - 1) * p + 1);
         EXPECT_EQ(WorstPeak(Replay(ScheduleKind::kBreadthFirst, {p, m, v}, t)), m * v);
       }
     }
@@ -73,18 +77,21 @@ TEST(Schedules, LoopedOnesMatchTheirFormulas) {
 }
 
 TEST(Schedules, PublishedTableForFourDevicesAndEightMicrobatches) {
-  // In units of one action of one stage: half a device for v = 2 and the V kinds, a quarter for v = 4.
+  // In units of one action of one stage: half a device for v = 2 and the V kinds, a quarter for v
+  // = 4.
   const struct {
     ScheduleKind kind;
     int32_t chunks;
     Ticks unit, uneven;  // makespan from 0
-  } rows[] = {{ScheduleKind::kGPipe, 1, 33, 330},         {ScheduleKind::kOneFOneB, 1, 33, 330},
-              {ScheduleKind::kInterleaved, 2, 57, 570},   {ScheduleKind::kInterleaved, 4, 105, 1050},
-              {ScheduleKind::kBreadthFirst, 2, 57, 570},  {ScheduleKind::kZbH1, 1, 27, 282},
+  } rows[] = {{ScheduleKind::kGPipe, 1, 33, 330},        {ScheduleKind::kOneFOneB, 1, 33, 330},
+              {ScheduleKind::kInterleaved, 2, 57, 570},  {ScheduleKind::kInterleaved, 4, 105, 1050},
+              {ScheduleKind::kBreadthFirst, 2, 57, 570}, {ScheduleKind::kZbH1, 1, 27, 282},
               {ScheduleKind::kZbV, 2, 51, 516}};
   for (const auto& row : rows) {
-    EXPECT_EQ(Replay(row.kind, {4, 8, row.chunks}, kUnit).makespan, row.unit) << ScheduleName(row.kind);
-    EXPECT_EQ(Replay(row.kind, {4, 8, row.chunks}, kUneven).makespan, row.uneven) << ScheduleName(row.kind);
+    EXPECT_EQ(Replay(row.kind, {4, 8, row.chunks}, kUnit).makespan, row.unit)
+        << ScheduleName(row.kind);
+    EXPECT_EQ(Replay(row.kind, {4, 8, row.chunks}, kUneven).makespan, row.uneven)
+        << ScheduleName(row.kind);
   }
   EXPECT_EQ(Replay(ScheduleKind::kZbH2, {4, 8}, kUnit).device_span, 24);
   EXPECT_EQ(Replay(ScheduleKind::kZbV, {4, 8}, kUnit).device_span, 48);
@@ -107,14 +114,16 @@ TEST(Schedules, ZeroBubbleAuthorsFigures) {
     EXPECT_EQ(Replay(ScheduleKind::kZbV, size, kUnit).device_span, row.zb_v) << row.p;
     EXPECT_EQ(Replay(ScheduleKind::kZbH1, size, kUnit).device_span, row.limit_p) << row.p;
     EXPECT_EQ(Replay(ScheduleKind::kZb2p, size, kUnit).device_span, row.limit_2p) << row.p;
-    EXPECT_EQ(WorstPeak(Replay(ScheduleKind::kVHalf, size, kUnit)), row.p + 2);  // (p + 2)/2 activations of a device
+    EXPECT_EQ(WorstPeak(Replay(ScheduleKind::kVHalf, size, kUnit)),
+              row.p + 2);  // (p + 2)/2 activations of a device
     EXPECT_EQ(WorstPeak(Replay(ScheduleKind::kZbV, size, kUnit)), 2 * row.p);
   }
   const Times uneven{10, 12, 8, 1};
   EXPECT_EQ(Replay(ScheduleKind::kVMin, {4, 8}, uneven).device_span, 728);
   EXPECT_EQ(Replay(ScheduleKind::kZbH1, {4, 8}, uneven).device_span, 294);
   EXPECT_EQ(Replay(ScheduleKind::kZb2p, {4, 8}, uneven).device_span, 256);
-  // Their own generators search with these times and reach 576 and 514; the rules that we follow are a little longer.
+  // Their own generators search with these times and reach 576 and 514; the rules that we follow
+  // are a little longer.
   EXPECT_LE(Replay(ScheduleKind::kVHalf, {4, 8}, uneven).device_span, 586);
   EXPECT_LE(Replay(ScheduleKind::kZbV, {4, 8}, uneven).device_span, 520);
 }
@@ -146,7 +155,8 @@ TEST(Schedules, ChimeraMatchesItsRatioWhenForwardAndBackwardTakeTheSame) {
       const auto result = Replay(ScheduleKind::kChimera, {p, m}, {2, 1, 1, 0});
       EXPECT_EQ(result.makespan, 2 * (2 * m + p - 2));
       EXPECT_EQ(WorstPeak(result), p == 2 ? 2 : p);
-      EXPECT_EQ(*std::min_element(result.peak_live_pairs.begin(), result.peak_live_pairs.end()), p / 2 + 1);
+      EXPECT_EQ(*std::min_element(result.peak_live_pairs.begin(), result.peak_live_pairs.end()),
+                p / 2 + 1);
     }
   }
 }

@@ -8,8 +8,8 @@
 namespace pillion::pipeline {
 namespace {
 
-constexpr ActionType kF = ActionType::kForward, kI = ActionType::kInputGradient, kW = ActionType::kWeightGradient,
-                     kB = ActionType::kBackward;
+constexpr ActionType kF = ActionType::kForward, kI = ActionType::kInputGradient,
+                     kW = ActionType::kWeightGradient, kB = ActionType::kBackward;
 
 // Two stages on two devices, one micro-batch.
 Plan TwoStages() {
@@ -34,7 +34,8 @@ TEST(Simulate, TransfersTakeLatencyAndBandwidthAndQueueOnTheirLink) {
   ASSERT_EQ(result->transfers.size(), 4u);
   EXPECT_EQ(result->transfers[1].ready, 2);
   EXPECT_EQ(result->transfers[1].start, 4);
-  // B0 ends at 15: link until 18, arrives 23; B1 ends at 17: link [18, 21), arrives 26; then B1 of stage 0.
+  // B0 ends at 15: link until 18, arrives 23; B1 ends at 17: link [18, 21), arrives 26; then B1 of
+  // stage 0.
   EXPECT_EQ(result->makespan, 28);
 
   SimulateOptions blocking;
@@ -58,7 +59,11 @@ TEST(Simulate, MemoryIsHeldFromForwardToTheLaterOfIAndW) {
   plan.devices = 1;
   plan.microbatches = 2;
   plan.stages = {{0, 2, 0}};
-  plan.order = {{{kF, false, 0, 0}, {kF, false, 0, 1}, {kI, false, 0, 0}, {kI, false, 0, 1}, {kW, false, 0, 0},
+  plan.order = {{{kF, false, 0, 0},
+                 {kF, false, 0, 1},
+                 {kI, false, 0, 0},
+                 {kI, false, 0, 1},
+                 {kW, false, 0, 0},
                  {kW, false, 0, 1}}};
   Costs costs = UniformCosts(plan, 1, 1, 1);
   for (Layer& layer : costs.layers) {
@@ -76,7 +81,8 @@ TEST(Simulate, MemoryIsHeldFromForwardToTheLaterOfIAndW) {
   EXPECT_EQ(result->peak_live_pairs[0], 2);
   EXPECT_EQ(result->memory[0].back().bytes, 2000);
   EXPECT_EQ(result->memory[0].back().live_pairs, 0);
-  EXPECT_EQ(result->memory[0][3].bytes, 2000 + 4 + 20) << "after the first I its first part is gone";
+  EXPECT_EQ(result->memory[0][3].bytes, 2000 + 4 + 20)
+      << "after the first I its first part is gone";
 
   plan.stages[0].recompute = true;
   result = Simulate(plan, costs, options);
@@ -115,15 +121,20 @@ TEST(Simulate, HangsAndWrongWorkAreNamed) {
 
   plan = TwoStages();
   plan.order[1].pop_back();
-  EXPECT_NE(Simulate(plan, UniformCosts(plan, 1, 1, 1)).status().message().find("stage 1, micro-batch 0: no backward"),
+  EXPECT_NE(Simulate(plan, UniformCosts(plan, 1, 1, 1))
+                .status()
+                .message()
+                .find("stage 1, micro-batch 0: no backward"),
             std::string::npos);
   plan = TwoStages();
   plan.order[0].push_back(plan.order[0][0]);
-  EXPECT_NE(Simulate(plan, UniformCosts(plan, 1, 1, 1)).status().message().find("0F0 is done twice"),
-            std::string::npos);
+  EXPECT_NE(
+      Simulate(plan, UniformCosts(plan, 1, 1, 1)).status().message().find("0F0 is done twice"),
+      std::string::npos);
   plan = TwoStages();
   plan.stages[1].device = 7;
-  EXPECT_EQ(Simulate(plan, UniformCosts(TwoStages(), 1, 1, 1)).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Simulate(plan, UniformCosts(TwoStages(), 1, 1, 1)).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 }  // namespace
