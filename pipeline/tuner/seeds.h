@@ -12,7 +12,8 @@ namespace pillion::pipeline::tuner {
 
 enum class Pattern : uint8_t { kLoop, kWave };
 
-// `chunks` stages per device, in loops (0..p-1, 0..p-1, …) or waves (0..p-1, p-1..0, …), with layer
+// `chunks` stages per device, in loops (0..p-1, 0..p-1, …) or waves (0..p-1, p-1..0, …), with
+// layer
 // ranges that balance the devices: the head's device gets less of the rest. With own_head the last
 // layer is a stage of its own, in addition, on the device where the pattern goes on.
 Shape RegularShape(const Problem& problem, Pattern pattern, int32_t chunks, bool own_head);
