@@ -55,7 +55,8 @@ struct ServerOptions {
   std::string bind_host = "127.0.0.1";  // other hosts are reachable only when the operator says so
   uint16_t port = 0;                    // 0: the kernel chooses
   // 0: limits::kServerConnections, or what the descriptor limit leaves after a reserve, if less. Connections beyond
-  // it are closed at once.
+  // it are closed as soon as Receive sees them; a burst between two calls can still take descriptors for a moment, so
+  // a daemon should raise its soft descriptor limit and treat EMFILE as passing.
   uint32_t connection_limit = 0;
   // Unread bytes (incomplete messages included) at which a peer is closed; it shrinks with many connections.
   uint64_t unread_limit_bytes = 0;      // 0: limits::kUnreadBytesPerPeer
