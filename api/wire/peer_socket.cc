@@ -20,7 +20,7 @@ class PeerSocket::Impl {
  public:
   explicit Impl(PeerOptions options) : options_(std::move(options)), random_(std::random_device()()) {
     pause_ms_ = options_.retry_first_ms;
-    polls_.Signal();
+    polls_.SetTimer(due_ns_);  // due: the first attempt
   }
 
   std::optional<PeerEvent> Receive(int64_t now_ns);
@@ -187,7 +187,7 @@ std::optional<PeerEvent> PeerSocket::Impl::Receive(int64_t now_ns) {
 Status PeerSocket::Impl::Send(std::string_view payload) {
   if (state_ != State::kConnected) return status_.ok() ? Unavailable("not connected") : status_;
   const int error = SendFrame(dealer_, payload, 0);
-  if (dealer_.readable()) polls_.Signal();
+  polls_.Signal();  // sending may have swallowed the descriptor's event for something that came in
   if (error == 0) return Status::Ok();
   if (error == EAGAIN && monitor_.readable()) return Unavailable(server_.address + " is gone");
   if (error == EAGAIN) return ResourceExhausted("the send queue to " + server_.address + " is full");
@@ -198,7 +198,7 @@ bool PeerSocket::Impl::Ready() {
   const bool dealer = state_ == State::kConnected && dealer_.readable();
   if (state_ == State::kConnecting) dealer_.readable();  // lets it process its commands
   return !events_.empty() || (monitor_.valid() && monitor_.readable()) || dealer ||
-         (state_ != State::kConnected && MonotonicNowNs() >= due_ns_);
+         polls_.timer_due(MonotonicNowNs());
 }
 
 std::function<Result<Endpoint>()> EndpointFromFile(std::string runtime_directory, std::string name) {

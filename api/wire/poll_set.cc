@@ -61,6 +61,7 @@ bool PollSet::Wait(int64_t timeout_ms, std::span<pollfd> others, const std::func
       timeout_ms < 0 ? INT64_MAX : MonotonicNowNs() + timeout_ms * kNanosPerMilli;
   std::vector<pollfd> all(others.begin(), others.end());
   all.push_back({fd(), POLLIN, 0});
+  ClearSignal();  // a hint for others' poll loops; `ready` knows
   bool is_ready = ready();
   for (;;) {
     int64_t left_ms = -1;
@@ -78,6 +79,7 @@ bool PollSet::Wait(int64_t timeout_ms, std::span<pollfd> others, const std::func
     }
     is_ready = is_ready || ready();
     // A signal handler may want the loop to look around, so an interrupted sleep ends too.
+    if (is_ready) Signal();
     if (is_ready || other || count < 0 || left_ms == 0) return is_ready;
   }
 }

@@ -25,9 +25,11 @@ class PollSet {
   void ClearSignal();
   // Readable from that monotonic instant on; INT64_MAX: never. Replaces the earlier instant.
   void SetTimer(int64_t at_ns);
+  bool timer_due(int64_t now_ns) const { return now_ns >= timer_ns_; }
 
   // Sleeps until `ready()` holds, a descriptor of `others` is ready or time is up; returns ready()'s last answer.
-  // `ready` is asked after every wake-up and has to make libzmq's sockets process their commands.
+  // `ready` is asked after every wake-up: it knows of everything that makes this readable (the timer, too), and makes
+  // libzmq's sockets process their commands.
   bool Wait(int64_t timeout_ms, std::span<pollfd> others, const std::function<bool()>& ready);
 
  private:

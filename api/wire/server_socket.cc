@@ -22,6 +22,7 @@ constexpr int64_t kSweepIntervalNs = 100 * kNanosPerMilli;
 constexpr int64_t kGoneDelayNs = kNanosPerSecond;
 // A peer whose connection could not be told apart is gone after so much silence.
 constexpr int64_t kUnattributedSilenceNs = 15 * kNanosPerSecond;
+constexpr int kMessagesPerLook = 64;
 constexpr size_t kRoutingIdBytes = 5;  // 0 and a number: what a ROUTER gives to peers that choose none
 constexpr int kZapEnforceDomain = 93;  // ZMQ_ZAP_ENFORCE_DOMAIN; the header hides it among its drafts
 constexpr const char* kMonitorAddress = "inproc://monitor";
@@ -94,6 +95,7 @@ class ServerSocket::Impl {
   std::deque<Gone> gone_;
   std::string gone_user_;  // what the last kPeerGone's `user` points to
   int64_t next_sweep_ns_ = 0;
+  int burst_ = 0;  // messages since the monitor and the authenticator were last looked at
   ServerOptions options_;
 };
 
@@ -144,8 +146,8 @@ Status ServerSocket::Impl::Open() {
 
 bool ServerSocket::Impl::Ready() {
   const bool router = router_.readable(), monitor = monitor_.readable();
-  return authenticator_.socket().readable() || router || monitor ||
-         (connections_.open_count() > 0 && MonotonicNowNs() >= next_sweep_ns_);
+  return authenticator_.socket().readable() || router || monitor || !gone_.empty() ||
+         polls_.timer_due(MonotonicNowNs());
 }
 
 void ServerSocket::Impl::DrainMonitor(int64_t now_ns) {
@@ -163,15 +165,16 @@ void ServerSocket::Impl::DrainMonitor(int64_t now_ns) {
 
 void ServerSocket::Impl::Housekeep(int64_t now_ns) {
   DrainMonitor(now_ns);
-  if (now_ns < next_sweep_ns_) return;
-  next_sweep_ns_ = now_ns + kSweepIntervalNs;
-  const uint64_t shut = connections_.shut_count();
-  connections_.Sweep(now_ns);
-  if (connections_.shut_count() != shut) {
-    log::Warning("connections closed for too many unread bytes", {{"count", connections_.shut_count() - shut}});
-  }
-  for (const auto& [id, peer] : peers_) {
-    if (peer.fd < 0 && now_ns - peer.last_message_ns > kUnattributedSilenceNs) gone_.push_back({id, now_ns});
+  if (now_ns >= next_sweep_ns_) {
+    next_sweep_ns_ = now_ns + kSweepIntervalNs;
+    const uint64_t shut = connections_.shut_count();
+    connections_.Sweep(now_ns);
+    if (connections_.shut_count() != shut) {
+      log::Warning("connections closed for too many unread bytes", {{"count", connections_.shut_count() - shut}});
+    }
+    for (const auto& [id, peer] : peers_) {
+      if (peer.fd < 0 && now_ns - peer.last_message_ns > kUnattributedSilenceNs) gone_.push_back({id, now_ns});
+    }
   }
   polls_.SetTimer(connections_.open_count() > 0 ? next_sweep_ns_ : INT64_MAX);
 }
@@ -262,18 +265,34 @@ std::optional<ServerEvent> ServerSocket::Impl::NextGone(int64_t now_ns, bool dra
 
 std::optional<ServerEvent> ServerSocket::Impl::Receive() {
   const int64_t now_ns = MonotonicNowNs();
-  Housekeep(now_ns);
-  authenticator_.Serve();
-  std::optional<ServerEvent> event = NextGone(now_ns, false);
+  std::optional<ServerEvent> event;
+  // Looking at the other sockets costs system calls: not for every message of a burst.
+  bool looked = false;
+  auto look = [&] {
+    Housekeep(now_ns);
+    authenticator_.Serve();
+    looked = true;
+    burst_ = 0;
+  };
+  if (burst_ == 0 || burst_ >= kMessagesPerLook) {
+    look();
+    event = NextGone(now_ns, false);
+  }
   // Refused messages count as work too: a flood of them must not keep the caller here.
-  for (int refused = 0; !event && refused < 64; ++refused) {
-    if (!ReceiveMessage(now_ns, &event)) {
-      event = NextGone(now_ns, true);
-      if (!event) polls_.ClearSignal();
-      if (!event && Ready()) polls_.Signal();  // came in between
-      if (event) polls_.Signal();
-      return event;
+  for (int refused = 0; !event && refused < kMessagesPerLook; ++refused) {
+    if (ReceiveMessage(now_ns, &event)) {
+      ++burst_;
+      continue;
     }
+    if (!looked) {
+      look();  // then once more: a connection that is seen closed now may have left messages
+      continue;
+    }
+    event = NextGone(now_ns, true);
+    if (event) break;
+    polls_.ClearSignal();
+    if (Ready()) polls_.Signal();  // came in between
+    return std::nullopt;
   }
   polls_.Signal();
   return event;
@@ -290,7 +309,7 @@ Status ServerSocket::Impl::Send(PeerId peer, std::string_view payload) {
   __builtin_memcpy(id + 1, &number, sizeof number);
   int error = SendFrame(router_, {id, sizeof id}, ZMQ_SNDMORE);
   if (error == 0) error = SendFrame(router_, payload, 0);
-  if (router_.readable()) polls_.Signal();
+  polls_.Signal();  // sending may have swallowed the descriptor's event for something that came in
   if (error == 0) return Status::Ok();
   if (error == EAGAIN) return ResourceExhausted("the send queue of peer '" + found->second.user + "' is full");
   if (found->second.fd < 0) gone_.push_back({peer.value, MonotonicNowNs()});
