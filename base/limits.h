@@ -35,10 +35,19 @@ inline constexpr uint32_t kInlineResultBytes = 64 << 10;    // larger results ar
 inline constexpr uint32_t kInlineCheckpointBytes = 64 << 10;  // larger checkpoints are files
 inline constexpr uint32_t kWatchersPerClient = 64;
 inline constexpr uint32_t kWorkers = 16384;
+inline constexpr uint64_t kMessagesPerTurn = 1024;          // of the loop: one synced batch
+inline constexpr uint64_t kBytesPerTurn = 16 << 20;
 inline constexpr int64_t kHeartbeatMs = 2'000;
 inline constexpr int64_t kWorkerLostMs = 15'000;            // silence after which a worker's leases are requeued
 inline constexpr int64_t kReattachGraceMs = 60'000;         // a restarted head waits so long for a lease's worker
 inline constexpr uint32_t kQuarantineWorkerLosses = 3;      // different workers killed by one task
+inline constexpr uint32_t kInvoluntaryEnds = 16;            // of each: out of memory, hosts killed from outside
+inline constexpr uint64_t kQueuedPayloadBytes = uint64_t{8} << 30;  // specs and results that the head holds
+inline constexpr uint32_t kSpecPageBytes = 32 << 10;        // about so much in one stored page of task specs
+inline constexpr uint32_t kTaskClasses = 65'536;            // different demands among the tasks held
+inline constexpr int64_t kAbandonedSubmissionMs = 600'000;  // without its next chunk
+inline constexpr uint32_t kGrantsPerTurn = 4096;            // then the head looks at its messages again
+inline constexpr uint32_t kGrantsPerPull = 4096;            // what one worker may ask for at once
 
 // Worker.
 inline constexpr uint32_t kSlotsPerIteration = 1024;
@@ -50,9 +59,19 @@ inline constexpr uint64_t kLogLineBytes = 4096;
 inline constexpr uint64_t kHostMessageBytes = 128 << 10;    // one SOCK_SEQPACKET message to or from a host
 
 // Files.
+inline constexpr uint64_t kStoreReserveBytes = 80 << 20;     // ≥ RocksDB log (64 MiB) + write buffer (16 MiB)
 inline constexpr uint64_t kCheckpointFileBytes = uint64_t{1} << 40;
 inline constexpr uint32_t kCheckpointsKept = 2;
 inline constexpr uint64_t kConfigBytes = 1 << 20;
+
+// Planner.
+inline constexpr int32_t kPlanDevices = 4096;
+inline constexpr int32_t kPlanStages = 65'536;
+inline constexpr int32_t kPlanMicrobatches = 65'536;
+inline constexpr int64_t kPlanActions = 16'000'000;
+inline constexpr int32_t kModelLayers = 65'536;
+inline constexpr int64_t kLayerTicks = int64_t{1} << 36;    // one operation of one layer
+inline constexpr uint64_t kPlanFileBytes = 512 << 20;       // schedule tables, plans, profiles
 
 static_assert(kInlineCheckpointBytes + kArgumentBytes + kTextBytes < kMessageBytes);
 static_assert(kUnreadBytesLeast > 2 * kMessageBytes && kWorkers < kServerConnections);

@@ -29,9 +29,10 @@ using Peer = uint64_t;
 enum class RecordKind : uint8_t {
   kHead = 1,     // one record: incarnation
   kJob = 2,      // job id → options, count of tasks, cancelled
-  kSpecs = 3,    // job id, first index → the specs of some consecutive tasks
-  kTask = 4,     // job id, index → the state of a task that has left its first state
-  kProfile = 5,  // program, device kind → step time and memory
+  kNested = 3,   // job id, parent, batch → tasks that a running task added
+  kSpecs = 4,    // job id, first index → the specs of some consecutive tasks
+  kTask = 5,     // job id, index → the state of a task that has left its first state
+  kProfile = 6,  // program, device kind → step time and memory
 };
 
 struct Record {

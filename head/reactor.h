@@ -19,6 +19,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "head/effects.h"
+#include "scheduler/policy.h"
 
 namespace pillion::head {
 
@@ -28,10 +29,9 @@ struct Now {
   int64_t wall_ns = 0;
 };
 
-enum class Policy : uint8_t { kFairShare = 0, kFifo = 1, kShortestRemaining = 2, kEarliestDeadline = 3 };
-// "fair", "fifo", "shortest", "deadline".
-std::string_view PolicyName(Policy policy);
-Result<Policy> ParsePolicy(std::string_view text);
+using scheduler::ParsePolicy;
+using scheduler::Policy;
+using scheduler::PolicyName;
 
 struct ReactorOptions {
   std::string software_version;

@@ -2,9 +2,9 @@
 // (everybody who connects to one). One message is one frame of at most limits::kMessageBytes. ZeroMQ with CURVE
 // below; nothing of it shows here.
 //
-// Both are for one thread each. Both are polled through one descriptor, poll_fd(), with edge semantics: before
-// sleeping on it, call Receive until it returns nothing, also when you sent something since. Wait() does the
-// poll correctly for those who need no own poll loop.
+// Both are for one thread each. Both are polled through one descriptor, poll_fd(), which stays the same for the
+// socket's life and is readable (level semantics) while Receive may have something: to return or to do, such as an
+// attempt to connect. Wait() is that poll for those who need no poll loop of their own.
 #ifndef PILLION_API_WIRE_TRANSPORT_H_
 #define PILLION_API_WIRE_TRANSPORT_H_
 
@@ -126,8 +126,8 @@ class PeerSocket {
   explicit PeerSocket(PeerOptions options);
   ~PeerSocket();
 
-  // The next event, or nothing for now. Never blocks. Drives reconnecting: call it at least when poll_fd() is
-  // readable and at next_attempt_ns(). `now_ns` is monotonic.
+  // The next event, or nothing for now. Never blocks. Drives reconnecting: call it whenever poll_fd() is readable.
+  // `now_ns` is monotonic.
   std::optional<PeerEvent> Receive(int64_t now_ns);
 
   // Queues a message on the present connection. Never blocks. kUnavailable, naming the endpoint, while there is
@@ -137,11 +137,11 @@ class PeerSocket {
   bool connected() const;
   // Why there is no connection: names the endpoint (or its missing file) and what happened last. Ok when connected.
   Status connection_status() const;
-  // When Receive wants to be called although nothing arrived; INT64_MAX while there is no need.
+  // When Receive wants to be called although nothing arrived (poll_fd() is readable then); INT64_MAX: no need.
   int64_t next_attempt_ns() const;
 
-  int poll_fd() const;  // the same descriptor for the socket's whole life
-  // As ServerSocket::Wait; also returns (true) at next_attempt_ns().
+  int poll_fd() const;
+  // As ServerSocket::Wait.
   bool Wait(int64_t timeout_ms, std::span<pollfd> others = {});
 
  private:

@@ -42,6 +42,7 @@ struct Turn {  // written by the worker
   std::atomic<uint64_t> iteration;
   std::atomic<int64_t> budget_ns;           // kBubble: guard already taken off
   std::atomic<int64_t> deadline_ns;         // kNow, kFree
+  std::atomic<uint32_t> afresh;             // 1: forget the step estimate; a stall of the machine may have made it
   std::atomic<int64_t> expected_open_ns;    // kBubble: where devices without futex edges begin to poll
 };
 
@@ -51,7 +52,7 @@ enum class TurnEnd : uint32_t {
   kOverran = 2,    // …during the last step
   kMissed = 3,     // the bubble had closed before the host came to run
   kMismatch = 4,   // the bubble that opened is not the one foreseen
-  kStopped = 5,    // the stop flag
+  kStopped = 5,    // stop flag or paused
   kCommand = 6,    // a command is waiting
   kResting = 7,    // the task has no further step (done, failed, or not ready)
 };
@@ -77,7 +78,8 @@ struct ControlLayout {
   // Written by the worker. `control` counts changes of anything in this group; the host sleeps on it.
   alignas(128) std::atomic<uint32_t> control;
   std::atomic<uint32_t> commands;           // grows with every message that waits on the host's socket
-  std::atomic<uint32_t> stop;               // not 0: return from the step as soon as possible, take no turns
+  std::atomic<uint32_t> stop;               // not 0: return from the step as soon as possible
+  std::atomic<uint32_t> paused;             // not 0: take no turns; one that runs ends after its present step
   alignas(128) std::atomic<uint32_t> turn;  // TurnWord; also changed by the host, as drawn above
   Turn armed;
 

@@ -3,11 +3,10 @@
 #ifndef PILLION_WORKER_HOST_TURN_LOOP_H_
 #define PILLION_WORKER_HOST_TURN_LOOP_H_
 
+#include <atomic>
 #include <cstdint>
-#include <memory>
 
 #include "api/board/board.h"
-#include "base/clock.h"
 #include "worker/host/control_page.h"
 #include "worker/host/step_estimate.h"
 
@@ -50,12 +49,18 @@ class TurnLoop {
 
  private:
   struct ActiveTurn;
-  void TakeTurn(uint32_t word);
-  bool WaitForTurnOrCommand();
-  void RunTurn(ActiveTurn& turn);
+  bool HandleCommands();
+  // Runs the armed turn when it is time for it; otherwise sleeps until something changes.
+  void TakeTurnOrSleep(uint32_t control_seen);
+  void Sleep(uint32_t control_seen, const std::atomic<uint32_t>* edge, uint32_t edge_seen);
+  void RunTurn(uint32_t word, uint32_t edge);
+  TurnEnd RunSteps(ActiveTurn& turn);
+  bool IsForeseen(const ActiveTurn& turn) const;
+  bool IsOver(const ActiveTurn& turn) const;
+  bool RunOneStep(ActiveTurn& turn, int64_t now_ns, int64_t give_ns);
+  void LearnStep(const ActiveTurn& turn, int64_t given_ns);
   void EndTurn(const ActiveTurn& turn, TurnEnd end);
   void RingDoorbell();
-  bool MayGoOn(const ActiveTurn& turn) const;
 
   ControlLayout* const control_;
   DoorbellLayout* const doorbell_;
@@ -63,8 +68,13 @@ class TurnLoop {
   TurnClient* const client_;
   StepEstimate estimate_;
   uint32_t commands_seen_ = 0;
-  // The edge word of the present turn; 0 outside turns (a bubble's word is never 0).
+  int64_t quiet_since_ns_ = 0;
+  bool elastic_ = false;
+  // What the present turn depends on, for stop_requested(): the board's edge word (0: outside of a bubble's turn;
+  // a bubble's word is never 0) and the trainer's generation (turns without a trainer).
   std::atomic<uint32_t> turn_edge_{0};
+  std::atomic<uint32_t> free_generation_{kNotFree};
+  static constexpr uint32_t kNotFree = UINT32_MAX;
 };
 
 }  // namespace pillion::host

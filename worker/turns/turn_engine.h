@@ -2,8 +2,9 @@
 // core on cpu devices), which arms the next bubble in the tail of the present one, hands tails to tasks with shorter
 // steps, watches for overruns, and keeps the books.
 //
-// Thread safety: all public methods may be called from any thread. They take one lock that the bubble thread holds
-// only for microseconds, and never while a step runs.
+// Thread safety: all public methods may be called from any thread. They take one lock that the bubble thread holds for
+// microseconds of its own time; beside a trainer it may hold it for one of the trainer's compute phases, because it
+// keeps its books in the idle class. Do not call them from OverrunCallback.
 #ifndef PILLION_WORKER_TURNS_TURN_ENGINE_H_
 #define PILLION_WORKER_TURNS_TURN_ENGINE_H_
 
@@ -28,7 +29,8 @@ struct EngineOptions {
   uint32_t quiet_one_in = 50;           // one iteration of so many runs without side work; 0: none
   bool run_without_trainer = true;      // --without-trainer=run | wait
   int64_t free_slice_ns = 20'000'000;   // length of a turn without a trainer
-  int64_t stop_grace_ns = 2'000'000;    // overrun after which a step is asked to stop, and then enforced
+  int64_t stop_grace_ns = 2'000'000;    // overrun after which a step is asked to stop; see OverrunCallback
+  int64_t enforce_after_ns = 20'000'000;  // a host that only waits for a busy core must not be taken for a rogue
   uint32_t timeline_events = 1 << 16;   // newest events kept; 0: no timeline
 };
 
@@ -40,9 +42,10 @@ struct ResidentOptions {
   uint64_t memory_bytes = 0;
 };
 
-// A step outlasted its turn by more than the grace and then ignored the stop flag for another grace. Called once
-// per such step from the bubble thread, which waits for it: SIGSTOP the process and hand the rest to another
-// thread. The resident gets no more turns; RemoveResident it.
+// A step outlasted its bubble by two graces and enforce_after_ns (or twice its usual length, if that is longer),
+// although the stop flag was raised after the first grace. Called once per such step from the bubble thread, which
+// waits for it: SIGSTOP the process and hand the rest to another thread, RemoveResident included. The resident gets no
+// more turns.
 using OverrunCallback = std::function<void(ResidentId, int64_t overrun_ns)>;
 
 class TurnEngine {
