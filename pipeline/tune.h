@@ -41,11 +41,12 @@ struct TuneOptions {
 struct TuneResult {
   Plan plan;                     // keeps every cap of costs.devices; Simulate gives makespan_ticks for it
   Ticks makespan_ticks = 0;
-  Ticks lower_bound_ticks = 0;   // proved: no plan under the caps is faster
+  Ticks lower_bound_ticks = 0;   // proved: no plan under the caps with one copy of the weights is faster
   std::string lower_bound_name;  // which bound it is
   double gap = 0;                // makespan / lower bound - 1
   // Classical schedules under the same caps and communication, each with the better of the even and the balanced
-  // partition; nullopt: does not fit.
+  // partition; nullopt: does not fit. Those with two copies of the weights (chimera, dualpipe) are listed too, but the
+  // tuner searches plans with one copy: only against those is it never worse.
   std::map<std::string, std::optional<Ticks>> baselines;
   double seconds = 0;
   int64_t evaluations = 0;

@@ -71,8 +71,9 @@ Baselines RunBaselines(const Costs& costs, int32_t microbatches, bool split_back
       }
     }
   }
-  std::stable_sort(baselines.fitting.begin(), baselines.fitting.end(),
-                   [](const ClassicalPlan& a, const ClassicalPlan& b) { return a.makespan < b.makespan; });
+  std::stable_sort(
+      baselines.fitting.begin(), baselines.fitting.end(),
+      [](const ClassicalPlan& a, const ClassicalPlan& b) { return a.makespan < b.makespan; });
   return baselines;
 }
 

@@ -1,4 +1,5 @@
-// The classical schedules under the same caps and links: what the tuner has to beat, and starts from.
+// The classical schedules under the same caps and links: what the tuner has to beat, and starts
+// from.
 #ifndef PILLION_PIPELINE_TUNER_BASELINES_H_
 #define PILLION_PIPELINE_TUNER_BASELINES_H_
 
@@ -20,8 +21,8 @@ struct ClassicalPlan {
 };
 
 struct Baselines {
-  // By schedule name, the best over chunks, waves and partitions; nullopt: none keeps the caps. Schedules that do not
-  // exist for these counts of devices, micro-batches and layers are left out.
+  // By schedule name, the best over chunks, waves and partitions; nullopt: none keeps the caps.
+  // Schedules that do not exist for these counts of devices, micro-batches and layers are left out.
   std::map<std::string, std::optional<Ticks>> ticks;
   std::vector<ClassicalPlan> fitting;  // those with one copy of the weights, fastest first
 };

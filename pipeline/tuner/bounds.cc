@@ -10,8 +10,9 @@ namespace {
 
 constexpr size_t kMostPackingStates = 3000;
 
-// Times of layers on the fastest device. Rounding to whole ticks may save half a tick per operation when devices
-// have speeds; `slack` is what that can save in one chain of operations of every layer.
+// Times of layers on the fastest device. Rounding to whole ticks may save half a tick per operation
+// when devices have speeds; `slack` is what that can save in one chain of operations of every
+// layer.
 class Bounds {
  public:
   explicit Bounds(const Problem& problem) : problem_(problem), m_(problem.microbatches) {
@@ -46,7 +47,8 @@ class Bounds {
 
   double CheapestHop() const {
     if (!problem_.has_links || problem_.devices < 2) return 0;
-    const int64_t bytes = *std::min_element(problem_.output_bytes.begin(), problem_.output_bytes.end());
+    const int64_t bytes =
+        *std::min_element(problem_.output_bytes.begin(), problem_.output_bytes.end());
     Ticks hop = INT64_MAX;
     for (int32_t a = 0; a < problem_.devices; ++a) {
       for (int32_t b = 0; b < problem_.devices; ++b) {
@@ -72,7 +74,8 @@ class Bounds {
     std::vector<double> slow_first = problem_.speed;
     std::sort(slow_first.begin(), slow_first.end());
     // The fastest devices are reached first: that loses least.
-    for (int32_t k = 0; k < problem_.devices; ++k) work += Head(k) * slow_first[problem_.devices - 1 - k];
+    for (int32_t k = 0; k < problem_.devices; ++k)
+      work += Head(k) * slow_first[problem_.devices - 1 - k];
     return work / speeds_;
   }
 
@@ -83,14 +86,16 @@ class Bounds {
     for (int32_t j = 0; j < problem_.layers; ++j) {
       longest = std::max({longest, Time(kForward, j, j + 1), Back(j, j + 1)});
     }
-    return Time(kForward, 0, problem_.layers) + Back(0, problem_.layers) + (m_ - 1) * longest + LastWeight();
+    return Time(kForward, 0, problem_.layers) + Back(0, problem_.layers) + (m_ - 1) * longest +
+           LastWeight();
   }
 
   double LargestLayer() const {
     double best = 0;
     for (int32_t j = 0; j < problem_.layers; ++j) {
-      best = std::max(best, Time(kForward, 0, j) + m_ * (Time(kForward, j, j + 1) + Back(j, j + 1)) + Back(0, j) +
-                                LastWeight());
+      best =
+          std::max(best, Time(kForward, 0, j) + m_ * (Time(kForward, j, j + 1) + Back(j, j + 1)) +
+                             Back(0, j) + LastWeight());
     }
     return best;
   }
@@ -100,15 +105,18 @@ class Bounds {
     double best = 0;
     for (int32_t k = 0; k < kMemories; ++k) {
       double room = 0;
-      for (int64_t cap : problem_.cap[k]) room = cap == kNoCap ? INFINITY : room + static_cast<double>(cap);
+      for (int64_t cap : problem_.cap[k])
+        room = cap == kNoCap ? INFINITY : room + static_cast<double>(cap);
       if (k == 1) room -= static_cast<double>(problem_.parameters_until[problem_.layers]);
       if (!std::isfinite(room) || room <= 0) continue;
       double area = 0;
       for (int32_t j = 0; j < problem_.layers; ++j) {
         const double until_input = Time(kForward, j, problem_.layers) + Back(j, problem_.layers);
-        const double until_weight = until_input + (problem_.split_backward ? Time(kWeight, j, j + 1) : 0.0);
+        const double until_weight =
+            until_input + (problem_.split_backward ? Time(kWeight, j, j + 1) : 0.0);
         if (k == 0) {
-          area += until_weight * static_cast<double>(problem_.body_until[j + 1] - problem_.body_until[j]);
+          area += until_weight *
+                  static_cast<double>(problem_.body_until[j + 1] - problem_.body_until[j]);
         } else {
           area += until_input * static_cast<double>(problem_.held_until_input_until[j + 1] -
                                                     problem_.held_until_input_until[j]) +
@@ -121,8 +129,8 @@ class Bounds {
     return best;
   }
 
-  // The smallest makespan at which the layers pack into devices of capacity (makespan - head) / m. Layers of equal
-  // work are alike, so that few kinds of layers make few states.
+  // The smallest makespan at which the layers pack into devices of capacity (makespan - head) / m.
+  // Layers of equal work are alike, so that few kinds of layers make few states.
   Ticks Packing(Ticks at_least) const {
     std::map<Ticks, int32_t> kinds;
     for (int32_t j = 0; j < problem_.layers; ++j) ++kinds[problem_.LoadOf(j, j + 1)];
@@ -131,7 +139,8 @@ class Bounds {
       states *= static_cast<size_t>(count) + 1;
       if (states > kMostPackingStates) return 0;
     }
-    Ticks low = at_least, high = problem_.total() * m_ + static_cast<Ticks>(Head(problem_.devices - 1)) + 1;
+    Ticks low = at_least,
+          high = problem_.total() * m_ + static_cast<Ticks>(Head(problem_.devices - 1)) + 1;
     if (Packs(kinds, low)) return low;
     while (high - low > 1) {  // low does not pack, high does
       const Ticks middle = low + (high - low) / 2;
@@ -170,7 +179,8 @@ class Bounds {
         for (size_t j = 1; j < load.size(); ++j) {
           if (load[j] > capacity || i + j >= load.size() || after[i + j]) continue;
           bool fits = true;
-          for (size_t t = 0; t < all.size() && fits; ++t) fits = counts[i][t] + counts[j][t] <= all[t];
+          for (size_t t = 0; t < all.size() && fits; ++t)
+            fits = counts[i][t] + counts[j][t] <= all[t];
           if (fits) after[i + j] = 1;  // mixed radix without carries
         }
       }

@@ -21,9 +21,11 @@ struct Budget {
   double Spent(int64_t evaluations_made) const {
     if (stop != nullptr && stop->load(std::memory_order_relaxed)) return 1.0;
     double spent = 0;
-    if (evaluations > 0) spent = static_cast<double>(evaluations_made) / static_cast<double>(evaluations);
+    if (evaluations > 0)
+      spent = static_cast<double>(evaluations_made) / static_cast<double>(evaluations);
     if (timed) {
-      const std::chrono::duration<double> whole = end - begin, gone = std::chrono::steady_clock::now() - begin;
+      const std::chrono::duration<double> whole = end - begin,
+                                          gone = std::chrono::steady_clock::now() - begin;
       spent = std::max(spent, whole.count() <= 0 ? 1.0 : gone.count() / whole.count());
     }
     return spent;

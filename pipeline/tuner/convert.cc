@@ -17,7 +17,8 @@ Plan ToPlan(const Problem& problem, const Shape& shape, const Schedule& schedule
   }
   std::vector<int32_t> count(plan.stages.size() * kKinds, 0);
   const ActionType types[kKinds] = {
-      ActionType::kForward, problem.split_backward ? ActionType::kInputGradient : ActionType::kBackward,
+      ActionType::kForward,
+      problem.split_backward ? ActionType::kInputGradient : ActionType::kBackward,
       ActionType::kWeightGradient};
   for (const auto& symbols : schedule.order) {
     std::vector<Action>& order = plan.order.emplace_back();
@@ -52,11 +53,12 @@ Candidate ToCandidate(const Problem& problem, const ClassicalPlan& classical) {
       const Action& action = plan.order[d][i];
       if (!IsCompute(action.type) || index[action.stage] < 0) continue;
       auto set = [&](Kind kind, Ticks later) {
-        candidate.keys[(index[action.stage] * kKinds + kind) * problem.microbatches + action.microbatch] =
-            classical.start[d][i] + later;
+        candidate.keys[(index[action.stage] * kKinds + kind) * problem.microbatches +
+                       action.microbatch] = classical.start[d][i] + later;
       };
       if (action.type == ActionType::kForward) set(kForward, 0);
-      if (action.type == ActionType::kInputGradient || action.type == ActionType::kBackward) set(kInput, 0);
+      if (action.type == ActionType::kInputGradient || action.type == ActionType::kBackward)
+        set(kInput, 0);
       if (action.type == ActionType::kBackward) set(kWeight, 1);
       if (action.type == ActionType::kWeightGradient) set(kWeight, 0);
     }

@@ -10,8 +10,8 @@ namespace pillion::pipeline::tuner {
 
 Plan ToPlan(const Problem& problem, const Shape& shape, const Schedule& schedule);
 
-// A candidate with the plan's stages and its start times as keys; stages without layers are left out. The plan has one
-// copy of the weights.
+// A candidate with the plan's stages and its start times as keys; stages without layers are left
+// out. The plan has one copy of the weights.
 Candidate ToCandidate(const Problem& problem, const ClassicalPlan& classical);
 
 }  // namespace pillion::pipeline::tuner

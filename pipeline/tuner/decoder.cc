@@ -39,7 +39,8 @@ void Decoder::Reset(const Table& table) {
   oldest_ = 0;
 }
 
-Ticks Decoder::Run(const Table& table, const std::vector<Ticks>& keys, int32_t wait_penalty, Ticks limit) {
+Ticks Decoder::Run(const Table& table, const std::vector<Ticks>& keys, int32_t wait_penalty,
+                   Ticks limit) {
   PILLION_CHECK(table.fits, "the decoder needs a shape that fits");
   keys_ = keys.data();
   wait_penalty_ = wait_penalty;
@@ -64,7 +65,8 @@ inline bool Decoder::Admissible(const Table& table, int32_t d, const Entry& entr
     }
     const int64_t amount = row.acquire_forward[k];
     if (amount > table.room[k][d] - device.used[k]) return false;
-    if (next_[entry.symbol] > oldest_ && device.young[k] + amount > table.room[k][d] - table.one[k][d]) {
+    if (next_[entry.symbol] > oldest_ &&
+        device.young[k] + amount > table.room[k][d] - table.one[k][d]) {
       return false;
     }
   }
@@ -100,7 +102,8 @@ void Decoder::Choose(const Table& table, int32_t d) {
       const Entry& entry = entries[i];
       if (std::max(entry.ready, now) + entry.time > until || entry.key >= best_key) continue;
       if (!Admissible<kCaps>(table, d, entry)) continue;
-      if (kCaps && entry.symbol % kKinds == kForward) continue;  // may take the memory that is waited with
+      if (kCaps && entry.symbol % kKinds == kForward)
+        continue;  // may take the memory that is waited with
       best_key = entry.key;
       best = i;
     }
@@ -115,8 +118,8 @@ inline void Decoder::Offer(const Table& table, int32_t symbol, int32_t microbatc
   if (next_[symbol] != microbatch) return;
   const StageRow& row = table.row[symbol / kKinds];
   Device& device = devices_[row.device];
-  entries_[static_cast<size_t>(row.device) * capacity_ + device.entries++] = {keys_[operation], ready,
-                                                                             row.time[symbol % kKinds], symbol};
+  entries_[static_cast<size_t>(row.device) * capacity_ + device.entries++] = {
+      keys_[operation], ready, row.time[symbol % kKinds], symbol};
 }
 
 template <bool kCaps>
@@ -148,7 +151,8 @@ inline void Decoder::Hold(const Table& table, int32_t symbol, int32_t microbatch
 template <bool kCaps, bool kLinks>
 Ticks Decoder::RunAs(const Table& table, Ticks limit) {
   Reset(table);
-  const int32_t microbatches = problem_.microbatches, stages = table.stages, device_count = problem_.devices;
+  const int32_t microbatches = problem_.microbatches, stages = table.stages,
+                device_count = problem_.devices;
   for (int32_t b = 0; b < microbatches; ++b) Offer(table, kForward, b, 0);
   Choose<kCaps>(table, table.row[0].device);
   Ticks makespan = 0;
@@ -218,7 +222,8 @@ Ticks Decoder::RunAs(const Table& table, Ticks limit) {
   return makespan;
 }
 
-void Decoder::TraceCritical(const Table& table, Random* random, std::vector<Operation>* chain) const {
+void Decoder::TraceCritical(const Table& table, Random* random,
+                            std::vector<Operation>* chain) const {
   chain->clear();
   const int32_t m = problem_.microbatches;
   auto end_of = [&](Operation op) {

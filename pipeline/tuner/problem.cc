@@ -117,8 +117,10 @@ void Table::Fill(const Problem& problem, const Shape& shape) {
     const int32_t first = shape.bound[s], end = shape.bound[s + 1], device = shape.device[s];
     StageRow& r = row[s];
     const int64_t body = problem.body_until[end] - problem.body_until[first];
-    const int64_t early = problem.held_until_input_until[end] - problem.held_until_input_until[first];
-    const int64_t late = problem.held_until_weight_until[end] - problem.held_until_weight_until[first];
+    const int64_t early =
+        problem.held_until_input_until[end] - problem.held_until_input_until[first];
+    const int64_t late =
+        problem.held_until_weight_until[end] - problem.held_until_weight_until[first];
     const int64_t whole[kMemories] = {body, early + late};
     const bool recompute = problem.allow_recompute && shape.recompute[s];
     const int64_t input[kMemories] = {0, first > 0 ? problem.output_bytes[first - 1] : 0};

@@ -16,7 +16,9 @@ class Random {
     return z ^ (z >> 31);
   }
   // Uniform in [0, n); n > 0. The bias is below n / 2^32.
-  int32_t Below(int32_t n) { return static_cast<int32_t>(((Next() >> 32) * static_cast<uint64_t>(n)) >> 32); }
+  int32_t Below(int32_t n) {
+    return static_cast<int32_t>(((Next() >> 32) * static_cast<uint64_t>(n)) >> 32);
+  }
   double Unit() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }  // [0, 1)
 
  private:

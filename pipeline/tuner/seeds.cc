@@ -13,8 +13,8 @@ int32_t DeviceAt(const Problem& problem, Pattern pattern, int32_t position) {
 }
 
 // The best of a grid of priorities for one shape; not decoded when it does not fit.
-Candidate BestPriorities(const Problem& problem, Shape shape, const Budget& budget, Decoder* decoder, bool at_least_one,
-                         int64_t* evaluations) {
+Candidate BestPriorities(const Problem& problem, Shape shape, const Budget& budget,
+                         Decoder* decoder, bool at_least_one, int64_t* evaluations) {
   static constexpr double kPeriods[] = {0.1, 0.6, 1.0, 1.5};  // in shares of one device's work
   static constexpr double kWeightDelays[] = {0, 1, 3, 100};
   static constexpr double kInputLeads[] = {0, 1, 3};
@@ -28,7 +28,8 @@ Candidate BestPriorities(const Problem& problem, Shape shape, const Budget& budg
   for (const double period : kPeriods) {
     for (const double lead : kInputLeads) {
       for (const double delay : kWeightDelays) {
-        if (budget.Spent(*evaluations) >= 1 && !(at_least_one && best.makespan == INT64_MAX)) return best;
+        if (budget.Spent(*evaluations) >= 1 && !(at_least_one && best.makespan == INT64_MAX))
+          return best;
         SetSteadyKeys(problem, static_cast<Ticks>(period * share), static_cast<Ticks>(lead * share),
                       static_cast<Ticks>(delay * share), &trial);
         for (const int32_t penalty : kPenalties) {
@@ -52,10 +53,13 @@ int64_t NeedOf(const Problem& problem, int32_t layer, int32_t memory) {
   if (memory == 0) return one(problem.body_until);
   const int64_t input = layer > 0 ? problem.output_bytes[layer - 1] : 0;
   return one(problem.parameters_until) +
-         (problem.allow_recompute ? input : one(problem.held_until_input_until) + one(problem.held_until_weight_until));
+         (problem.allow_recompute
+              ? input
+              : one(problem.held_until_input_until) + one(problem.held_until_weight_until));
 }
 
-// For caps that leave little choice: every device in turn takes layers until it is full. Empty when that fails.
+// For caps that leave little choice: every device in turn takes layers until it is full. Empty when
+// that fails.
 Shape FilledShape(const Problem& problem) {
   Shape shape;
   shape.bound.push_back(0);
@@ -74,7 +78,8 @@ Shape FilledShape(const Problem& problem) {
   return layer == problem.layers ? shape : Shape();
 }
 
-// For the same: every layer a stage of its own, on the device that has the largest share of its memory left.
+// For the same: every layer a stage of its own, on the device that has the largest share of its
+// memory left.
 Shape SpreadShape(const Problem& problem) {
   Shape shape;
   shape.bound.push_back(0);
@@ -88,7 +93,8 @@ Shape SpreadShape(const Problem& problem) {
       double share = 1;
       for (int32_t k = 0; k < kMemories; ++k) {
         const int64_t after = left[k][d] - NeedOf(problem, layer, k);
-        share = std::min(share, static_cast<double>(after) / std::max<double>(1.0, static_cast<double>(problem.cap[k][d])));
+        share = std::min(share, static_cast<double>(after) /
+                                    std::max<double>(1.0, static_cast<double>(problem.cap[k][d])));
       }
       if (share > best_share) best_share = share, best = d;
     }
@@ -128,7 +134,8 @@ Shape RegularShape(const Problem& problem, Pattern pattern, int32_t chunks, bool
     reached += target[s] / sum * work;
     ++layer;
     while (layer < body - (stages - 1 - s) &&
-           static_cast<double>(problem.LoadOf(0, layer)) + 0.5 * problem.LoadOf(layer, layer + 1) < reached) {
+           static_cast<double>(problem.LoadOf(0, layer)) + 0.5 * problem.LoadOf(layer, layer + 1) <
+               reached) {
       ++layer;
     }
     if (s == stages - 1) layer = body;

@@ -1,6 +1,7 @@
-// Tune: baselines and regular seeds, then rounds of annealing walks. A round gives every walk its own random stream
-// and share of the budget; the walks of the next, shorter list start from the best of the last. Which thread runs a
-// walk changes nothing, and results are reduced in the walks' order.
+// Tune: baselines and regular seeds, then rounds of annealing walks. A round gives every walk its
+// own random stream and share of the budget; the walks of the next, shorter list start from the
+// best of the last. Which thread runs a walk changes nothing, and results are reduced in the walks'
+// order.
 #include "pipeline/tune.h"
 
 #include <algorithm>
@@ -24,7 +25,8 @@ using tuner::Candidate;
 using tuner::SteadyTime;
 using tuner::Walker;
 
-// One round: how many walks, their share of the whole budget, temperatures as shares of the lower bound.
+// One round: how many walks, their share of the whole budget, temperatures as shares of the lower
+// bound.
 struct Round {
   int32_t walks;
   double share;
@@ -41,10 +43,12 @@ Status ValidateOptions(const Costs& costs, const TuneOptions& options) {
                std::to_string(limits::kPlanMicrobatches) + " are possible");
   }
   if (costs.devices.size() > costs.layers.size()) {
-    return bad(std::to_string(costs.devices.size()) + " devices but only " + std::to_string(costs.layers.size()) +
+    return bad(std::to_string(costs.devices.size()) + " devices but only " +
+               std::to_string(costs.layers.size()) +
                " layers: a device would have nothing to do; use fewer devices");
   }
-  if (!(options.max_seconds >= 0) || options.max_evaluations < 0 || options.max_stages < 0 || options.threads < 0) {
+  if (!(options.max_seconds >= 0) || options.max_evaluations < 0 || options.max_stages < 0 ||
+      options.threads < 0) {
     return bad("limits of the search (seconds, evaluations, stages, threads) cannot be negative");
   }
   if (options.max_seconds == 0 && options.max_evaluations == 0) {
@@ -63,8 +67,9 @@ class Search {
     shape.allow_recompute = options.allow_recompute;
     problem_ = tuner::MakeProblem(costs, shape);
     begin_ = std::chrono::steady_clock::now();
-    threads_ = options.threads > 0 ? options.threads
-                                   : std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
+    threads_ = options.threads > 0
+                   ? options.threads
+                   : std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
   }
 
   Result<TuneResult> Run() {
@@ -91,7 +96,8 @@ class Search {
   Budget WholeBudget(double share) const {
     Budget budget;
     if (options_.max_evaluations > 0) {
-      budget.evaluations = std::max<int64_t>(1, static_cast<int64_t>(share * options_.max_evaluations));
+      budget.evaluations =
+          std::max<int64_t>(1, static_cast<int64_t>(share * options_.max_evaluations));
     }
     if (options_.max_seconds > 0) {
       budget.timed = true;
@@ -116,7 +122,8 @@ class Search {
       if (!table.fits || candidate.shape.stages() > problem_.max_stages) continue;
       if (TooManyStages(candidate)) continue;
       ++evaluations_;
-      candidate.makespan = decoder.Run(table, candidate.keys, candidate.wait_penalty, INT64_MAX / 2);
+      candidate.makespan =
+          decoder.Run(table, candidate.keys, candidate.wait_penalty, INT64_MAX / 2);
       starts_.push_back(std::move(candidate));
       ++taken;
     }
@@ -132,15 +139,17 @@ class Search {
   }
 
   static void SortByMakespan(std::vector<Candidate>* candidates) {
-    std::stable_sort(candidates->begin(), candidates->end(),
-                     [](const Candidate& a, const Candidate& b) { return a.makespan < b.makespan; });
+    std::stable_sort(
+        candidates->begin(), candidates->end(),
+        [](const Candidate& a, const Candidate& b) { return a.makespan < b.makespan; });
   }
 
   void RunRound(const Round& round, double spent_after) {
-    // With time only, every thread has at least one walk; with evaluations the number of walks is fixed, so that the
-    // result does not depend on the threads.
+    // With time only, every thread has at least one walk; with evaluations the number of walks is
+    // fixed, so that the result does not depend on the threads.
     int32_t walks = round.walks;
-    if (options_.max_evaluations == 0) walks = std::max((walks + threads_ - 1) / threads_ * threads_, threads_);
+    if (options_.max_evaluations == 0)
+      walks = std::max((walks + threads_ - 1) / threads_ * threads_, threads_);
     const int32_t workers = std::min(threads_, walks);
     std::vector<Candidate> results(walks);
     std::vector<int64_t> made(walks, 0);
@@ -151,7 +160,8 @@ class Search {
       for (int32_t i; (i = next.fetch_add(1)) < walks;) {
         Budget budget = WholeBudget(1);
         if (options_.max_evaluations > 0) {
-          budget.evaluations = std::max<int64_t>(1, static_cast<int64_t>(round.share * options_.max_evaluations / walks));
+          budget.evaluations = std::max<int64_t>(
+              1, static_cast<int64_t>(round.share * options_.max_evaluations / walks));
         }
         if (budget.timed) {
           const auto slice = (round_end - round_begin) / ((walks + workers - 1) / workers);
@@ -179,9 +189,7 @@ class Search {
     starts_ = std::move(results);
   }
 
-  bool Done() {
-    return stop_ || best_ <= bound_.ticks || WholeBudget(1).Spent(evaluations_) >= 1;
-  }
+  bool Done() { return stop_ || best_ <= bound_.ticks || WholeBudget(1).Spent(evaluations_) >= 1; }
 
   void Improve(Ticks makespan) { best_ = best_ == 0 ? makespan : std::min(best_, makespan); }
 
@@ -217,31 +225,38 @@ class Search {
 };
 
 Status Search::NothingFits() const {
-  // Which device, and what would do: the least that one device needs when everything else goes elsewhere.
+  // Which device, and what would do: the least that one device needs when everything else goes
+  // elsewhere.
   int32_t tightest = 0;
   for (int32_t d = 1; d < problem_.devices; ++d) {
-    if (problem_.cap[1][d] < problem_.cap[1][tightest] || problem_.cap[0][d] < problem_.cap[0][tightest]) tightest = d;
+    if (problem_.cap[1][d] < problem_.cap[1][tightest] ||
+        problem_.cap[0][d] < problem_.cap[0][tightest])
+      tightest = d;
   }
   std::string text = "no plan keeps the caps; the tightest is device " + std::to_string(tightest);
   if (problem_.cap[0][tightest] != kNoCap) {
     const int64_t body = problem_.body_until[problem_.layers];
     const int64_t need = (body + problem_.devices - 1) / problem_.devices;
-    text += ": at most " + std::to_string(problem_.cap[0][tightest]) + " live layers, one micro-batch holds " +
-            std::to_string(body) + " on " + std::to_string(problem_.devices) + " devices; " + std::to_string(need) +
+    text += ": at most " + std::to_string(problem_.cap[0][tightest]) +
+            " live layers, one micro-batch holds " + std::to_string(body) + " on " +
+            std::to_string(problem_.devices) + " devices; " + std::to_string(need) +
             " live layers on every device would do";
   }
   if (problem_.cap[1][tightest] != kNoCap) {
     int64_t largest = 0;
     for (int32_t j = 0; j < problem_.layers; ++j) {
       largest = std::max(largest, problem_.parameters_until[j + 1] - problem_.parameters_until[j] +
-                                      problem_.held_until_input_until[j + 1] - problem_.held_until_input_until[j] +
-                                      problem_.held_until_weight_until[j + 1] - problem_.held_until_weight_until[j]);
+                                      problem_.held_until_input_until[j + 1] -
+                                      problem_.held_until_input_until[j] +
+                                      problem_.held_until_weight_until[j + 1] -
+                                      problem_.held_until_weight_until[j]);
     }
-    const int64_t all = problem_.parameters_until[problem_.layers] + problem_.held_until_input_until[problem_.layers] +
+    const int64_t all = problem_.parameters_until[problem_.layers] +
+                        problem_.held_until_input_until[problem_.layers] +
                         problem_.held_until_weight_until[problem_.layers];
-    text += ": at most " + std::to_string(problem_.cap[1][tightest]) + " bytes, parameters and one micro-batch need " +
-            std::to_string(all) + " in all; " + std::to_string(all / problem_.devices + largest) +
-            " bytes on every device would do";
+    text += ": at most " + std::to_string(problem_.cap[1][tightest]) +
+            " bytes, parameters and one micro-batch need " + std::to_string(all) + " in all; " +
+            std::to_string(all / problem_.devices + largest) + " bytes on every device would do";
   }
   return ResourceExhausted(text);
 }
@@ -270,8 +285,9 @@ Result<TuneResult> Search::Finish() {
   // The simulator has the last word.
   const auto checked = tuner::FitsAndTakes(result.plan, costs_);
   if (!checked || checked->makespan != result.makespan_ticks) {
-    return Internal("the tuner's own schedule and the simulator disagree: " + std::to_string(result.makespan_ticks) +
-                    " ticks against " + (checked ? std::to_string(checked->makespan) : "a plan over its caps"));
+    return Internal("the tuner's own schedule and the simulator disagree: " +
+                    std::to_string(result.makespan_ticks) + " ticks against " +
+                    (checked ? std::to_string(checked->makespan) : "a plan over its caps"));
   }
   result.gap = static_cast<double>(result.makespan_ticks) / static_cast<double>(bound_.ticks) - 1;
   result.seconds = Seconds();

@@ -26,7 +26,8 @@ void SetSteadyKeys(const Problem& problem, Ticks period, Ticks input_lead, Ticks
   }
 }
 
-Walker::Walker(const Problem& problem, uint64_t seed) : problem_(problem), random_(seed), decoder_(problem) {}
+Walker::Walker(const Problem& problem, uint64_t seed)
+    : problem_(problem), random_(seed), decoder_(problem) {}
 
 bool Walker::Stand(const Candidate& candidate) {
   current_ = candidate;
@@ -47,22 +48,25 @@ void Walker::ExtractBest(Schedule* schedule) {
 }
 
 void Walker::Walk(const Budget& budget, double hot, double cold) {
-  // A proposal that the table alone refuses is cheap but not free: it counts as a small part of an evaluation, so
-  // that a walk ends even when nothing fits.
+  // A proposal that the table alone refuses is cheap but not free: it counts as a small part of an
+  // evaluation, so that a walk ends even when nothing fits.
   const int64_t evaluations_before = evaluations_;
   int64_t refused = 0;
   const int64_t operations = static_cast<int64_t>(current_.keys.size());
-  const int64_t check_every = std::clamp<int64_t>(200'000 / std::max<int64_t>(operations, 1), 1, 128);
+  const int64_t check_every =
+      std::clamp<int64_t>(200'000 / std::max<int64_t>(operations, 1), 1, 128);
   double temperature = hot;
   for (int64_t i = 0;; ++i) {
     if (i % check_every == 0) {
-      const double spent = budget.Spent(evaluations_ - evaluations_before + refused / kRefusalsPerEvaluation);
+      const double spent =
+          budget.Spent(evaluations_ - evaluations_before + refused / kRefusalsPerEvaluation);
       if (spent >= 1.0) return;
       temperature = hot * std::pow(cold / hot, spent);
     }
     trial_ = current_;
     Propose();
-    const Ticks limit = current_.makespan + static_cast<Ticks>(-temperature * std::log(1.0 - random_.Unit()));
+    const Ticks limit =
+        current_.makespan + static_cast<Ticks>(-temperature * std::log(1.0 - random_.Unit()));
     table_.Fill(problem_, trial_.shape);
     if (!table_.fits || table_.floor > limit) {
       ++refused;
@@ -81,8 +85,8 @@ void Walker::Accept() {
   before_ = decoder_.before();
   decoder_.TraceCritical(table_, &random_, &chain_);
   if (current_.makespan < best_.makespan) best_ = current_;
-  // From time to time the keys become the times at which the operations really start, so that small changes of keys
-  // stay small changes of the schedule.
+  // From time to time the keys become the times at which the operations really start, so that small
+  // changes of keys stay small changes of the schedule.
   if (random_.Below(kAcceptsPerRekey) == 0) {
     std::copy_n(decoder_.start().begin(), current_.keys.size(), current_.keys.begin());
   }
@@ -121,7 +125,8 @@ void Walker::Propose() {
 
 int32_t Walker::RandomStage() {
   if (random_.Below(2) == 0) {
-    const int32_t stage = chain_[random_.Below(static_cast<int32_t>(chain_.size()))] / (kKinds * problem_.microbatches);
+    const int32_t stage = chain_[random_.Below(static_cast<int32_t>(chain_.size()))] /
+                          (kKinds * problem_.microbatches);
     if (stage < trial_.shape.stages()) return stage;
   }
   return random_.Below(trial_.shape.stages());
@@ -133,7 +138,8 @@ bool Walker::AdvanceCritical() {
   const Operation op = chain_[i];
   Operation previous = before_[op];
   if (previous < 0) return false;
-  for (int32_t back = random_.Below(4); back > 0 && before_[previous] >= 0; --back) previous = before_[previous];
+  for (int32_t back = random_.Below(4); back > 0 && before_[previous] >= 0; --back)
+    previous = before_[previous];
   const Ticks key = trial_.keys[previous] - 1;
   if (key >= trial_.keys[op]) return false;
   trial_.keys[op] = key;
@@ -146,7 +152,8 @@ bool Walker::DelayCritical() {
   const Operation op = chain_[i];
   Operation previous = before_[op];
   if (previous < 0) return false;
-  for (int32_t back = random_.Below(3); back > 0 && before_[previous] >= 0; --back) previous = before_[previous];
+  for (int32_t back = random_.Below(3); back > 0 && before_[previous] >= 0; --back)
+    previous = before_[previous];
   const Ticks least = trial_.keys[op] + 1;
   if (trial_.keys[previous] >= least) return false;
   trial_.keys[previous] = random_.Below(3) != 0 ? least : least + std::abs(RandomDistance());
@@ -154,14 +161,16 @@ bool Walker::DelayCritical() {
 }
 
 int32_t Walker::StagesOn(int32_t device) const {
-  return static_cast<int32_t>(std::count(trial_.shape.device.begin(), trial_.shape.device.end(), device));
+  return static_cast<int32_t>(
+      std::count(trial_.shape.device.begin(), trial_.shape.device.end(), device));
 }
 
 bool Walker::ShiftBoundary() {
   Shape& shape = trial_.shape;
   if (shape.stages() < 2) return false;
   const int32_t i = 1 + random_.Below(shape.stages() - 1);
-  const int32_t room_down = shape.bound[i] - shape.bound[i - 1] - 1, room_up = shape.bound[i + 1] - shape.bound[i] - 1;
+  const int32_t room_down = shape.bound[i] - shape.bound[i - 1] - 1,
+                room_up = shape.bound[i + 1] - shape.bound[i] - 1;
   const bool up = random_.Below(2) == 0;
   const int32_t room = up ? room_up : room_down;
   if (room < 1) return false;
@@ -187,7 +196,8 @@ bool Walker::Split() {
   const int32_t m = problem_.microbatches;
   const auto from = trial_.keys.begin() + static_cast<size_t>(s) * kKinds * m;
   trial_.keys.insert(from, kKinds * m, 0);
-  const Ticks forward = problem_.WorkOf(kForward, first, at), input = problem_.WorkOf(kInput, at, end);
+  const Ticks forward = problem_.WorkOf(kForward, first, at),
+              input = problem_.WorkOf(kInput, at, end);
   const Ticks weight = problem_.WorkOf(kWeight, at, end);
   for (int32_t b = 0; b < m; ++b) {
     KeysOf(s, kForward)[b] = KeysOf(s + 1, kForward)[b];
@@ -218,7 +228,8 @@ bool Walker::Merge() {
 
 bool Walker::Place() {
   const int32_t s = RandomStage(), device = RandomDevice();
-  if (trial_.shape.device[s] == device || StagesOn(device) >= problem_.max_stages_per_device) return false;
+  if (trial_.shape.device[s] == device || StagesOn(device) >= problem_.max_stages_per_device)
+    return false;
   trial_.shape.device[s] = device;
   return true;
 }

@@ -1,4 +1,5 @@
-// One annealing walk over partition, placement and list-scheduling keys together: every trial is a full reschedule.
+// One annealing walk over partition, placement and list-scheduling keys together: every trial is a
+// full reschedule.
 #ifndef PILLION_PIPELINE_TUNER_WALKER_H_
 #define PILLION_PIPELINE_TUNER_WALKER_H_
 
@@ -15,13 +16,13 @@ namespace pillion::pipeline::tuner {
 // A point of the search.
 struct Candidate {
   Shape shape;
-  std::vector<Ticks> keys;    // [Operation], around the times at which the operations should start
-  int32_t wait_penalty = 32;  // see Decoder::Run
+  std::vector<Ticks> keys;     // [Operation], around the times at which the operations should start
+  int32_t wait_penalty = 32;   // see Decoder::Run
   Ticks makespan = INT64_MAX;  // INT64_MAX: never decoded
 };
 
-// Keys that spread the micro-batches evenly: micro-batch b enters `period` ticks after the one before; I comes
-// `input_lead` before its time, W `weight_delay` after it.
+// Keys that spread the micro-batches evenly: micro-batch b enters `period` ticks after the one
+// before; I comes `input_lead` before its time, W `weight_delay` after it.
 void SetSteadyKeys(const Problem& problem, Ticks period, Ticks input_lead, Ticks weight_delay,
                    Candidate* candidate);
 
@@ -32,8 +33,8 @@ class Walker {
 
   // Decodes the candidate and stands there. False when it does not fit.
   bool Stand(const Candidate& candidate);
-  // Proposes changes until the budget is spent, while the temperature (in ticks) falls geometrically from hot to
-  // cold with it. Stand first.
+  // Proposes changes until the budget is spent, while the temperature (in ticks) falls
+  // geometrically from hot to cold with it. Stand first.
   void Walk(const Budget& budget, double hot, double cold);
 
   const Candidate& current() const { return current_; }

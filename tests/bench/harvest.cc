@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <deque>
@@ -259,7 +260,10 @@ class Run {
     engine_options.core = core_;
     engine_options.run_without_trainer = false;
     engine_options.timeline_events = 1 << 18;
-    PILLION_ASSIGN_OR_RETURN(engine_, turns::TurnEngine::Start(engine_options, std::move(board), {}));
+    PILLION_ASSIGN_OR_RETURN(engine_, turns::TurnEngine::Start(engine_options, std::move(board), [](turns::ResidentId, int64_t overrun_ns) {
+      std::fprintf(stderr, "pillion-bench: a step outlasted its bubble by %.1f ms; the core is too busy to measure\n",
+                   static_cast<double>(overrun_ns) / 1e6);
+    }));
     PILLION_ASSIGN_OR_RETURN(control_, host::ControlPage::Create("pillion-bench"));
     auto doorbell = engine_->doorbell();
     children->Start([&] { RunPillionHost(stage_, core_, control_.get(), doorbell.get()); });
@@ -342,10 +346,11 @@ class Run {
     cell->harvest_share = cell->eligible_harvest_share = shares.harvest_ns / shares.bubble_ns;
     if (cell->mode != Mode::kPillion) return;
     const turns::DeviceFigures& sums = engine_sums_.sums;
-    if (sums.bubble_ns <= 0 || sums.eligible_bubble_ns <= 0) return;
+    if (sums.bubble_ns <= 0) return;
     cell->useful_share = sums.useful_ns * solo_ns / sums.bubble_ns;
     cell->harvest_share = sums.harvest_ns / sums.bubble_ns;
-    cell->eligible_harvest_share = sums.eligible_harvest_ns / sums.eligible_bubble_ns;
+    cell->eligible_harvest_share =
+        sums.eligible_bubble_ns > 0 ? sums.eligible_harvest_ns / sums.eligible_bubble_ns : 0;
     cell->has_losses = true;
     cell->losses = sums.losses;
     for (double* loss : {&cell->losses.no_task_ns, &cell->losses.memory_ns, &cell->losses.shorter_than_step_ns,

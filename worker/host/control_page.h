@@ -42,6 +42,7 @@ struct Turn {  // written by the worker
   std::atomic<uint64_t> iteration;
   std::atomic<int64_t> budget_ns;           // kBubble: guard already taken off
   std::atomic<int64_t> deadline_ns;         // kNow, kFree
+  std::atomic<uint32_t> afresh;             // 1: forget the step estimate; a stall of the machine may have made it
   std::atomic<int64_t> expected_open_ns;    // kBubble: where devices without futex edges begin to poll
 };
 

@@ -120,6 +120,7 @@ void TurnLoop::RunTurn(uint32_t word, uint32_t edge) {
   turn.edge = armed.edge.load(kRelaxed);
   turn.generation = armed.trainer_generation.load(kRelaxed);
   turn.deadline_ns = armed.deadline_ns.load(kRelaxed);
+  if (armed.afresh.load(kRelaxed) != 0) estimate_ = StepEstimate();
   if (turn.kind == TurnKind::kBubble) {
     if (edge != turn.edge) return EndTurn(turn, TurnEnd::kMissed);
     if (!IsForeseen(turn)) return EndTurn(turn, TurnEnd::kMismatch);

@@ -64,7 +64,7 @@ void BubbleThread::SettleBubble(uint32_t sequence) {
   bool planned = facts.plan.predicted_ns != 0 || facts.plan.cause != Cause::kNone;
   if (!planned) {
     // The thread did not come to look at it in time.
-    facts.plan = MakePlan(place->slot, Choose(residents_, 0, free_memory_bytes_, false, 0));
+    facts.plan = MakePlan(place->slot, Choose(residents_, 0, free_memory_bytes_, false, 0, 0));
     if (facts.plan.cause == Cause::kShorterThanStep) facts.plan.cause = Cause::kNotForeseen;
   }
   BubbleResult result = Account(facts);
@@ -147,6 +147,7 @@ Result<ResidentId> BubbleThread::AddResident(std::shared_ptr<host::ControlPage> 
     }
     id = next_resident_++;
     residents_.push_back(std::make_unique<Resident>(id, std::move(page), std::move(options)));
+    residents_.back()->last_turn_ns = MonotonicNowNs();
   }
   Kick();
   return id;

@@ -24,8 +24,6 @@ constexpr int64_t kTrainerCheckNs = 100 * kNanosPerMilli;
 constexpr int64_t kHandOverNs = 30 * kNanosPerMicro;
 // A step that began without a trainer may be long; it gets this many graces when one comes.
 constexpr int64_t kFreeGraces = 50;
-// And so much a step whose length nobody knows yet.
-constexpr int64_t kProfileAllowanceNs = 20 * kNanosPerMilli;
 
 bool IsPast(uint32_t edge, uint32_t than) { return static_cast<int32_t>(edge - than) > 0; }
 
@@ -175,6 +173,7 @@ void BubbleThread::CollectTurn() {
   if (armed_->stop_sent && !resident->barred) resident->SetStop(false);
   bool came = turn->end != host::TurnEnd::kMissed;
   resident->missed_in_row = came ? 0 : resident->missed_in_row + 1;
+  if (turn->steps > 0 && turn->end == host::TurnEnd::kFull) resident->retry_after_ns = kFirstRetryNs;
   if (turn->steps == 0) resident->no_tail_edge = armed_->edge;
   BookTurn(*turn);
   armed_.reset();
@@ -264,8 +263,7 @@ void BubbleThread::WatchOverrun(Resident* resident, int64_t now_ns) {
     resident->SetStop(true);
   }
   // An honest step that shares the device with the trainer takes up to twice its time.
-  int64_t need_ns = resident->step_need_ns();
-  int64_t enforce_ns = 2 * grace_ns + (need_ns > 0 ? 2 * need_ns : kProfileAllowanceNs);
+  int64_t enforce_ns = 2 * grace_ns + std::max(options_.enforce_after_ns, 2 * resident->step_need_ns());
   if (over_ns >= enforce_ns) return GiveUpTurn(resident, over_ns);
   armed_->check_ns = armed_->over_since_ns + (armed_->stop_sent ? enforce_ns : grace_ns);
 }
@@ -285,6 +283,8 @@ void BubbleThread::GiveUpTurn(Resident* resident, int64_t over_ns) {
 bool BubbleThread::ArmTurn(Resident* resident, const TurnOrder& order, int64_t check_ns) {
   if (!resident->Arm(order)) return false;
   resident->last_served = ++served_;
+  resident->last_turn_ns = MonotonicNowNs();
+  if (order.afresh) resident->retry_after_ns = std::min(2 * resident->retry_after_ns, kLastRetryNs);
   armed_ = Armed{resident->id(), order.kind, order.edge, check_ns};
   return true;
 }
@@ -300,7 +300,7 @@ void BubbleThread::Decide(int64_t now_ns) {
 
 void BubbleThread::DecideFree(int64_t now_ns) {
   if (!options_.run_without_trainer) return;
-  Choice choice = Choose(residents_, INT64_MAX, free_memory_bytes_, true, 0);
+  Choice choice = Choose(residents_, INT64_MAX, free_memory_bytes_, true, 0, now_ns);
   if (choice.resident == nullptr) return;
   TurnOrder order;
   order.kind = host::TurnKind::kFree;
@@ -320,7 +320,7 @@ void BubbleThread::DecideTail(uint32_t edge, int64_t now_ns) {
   bool planned = note.plan.cause != Cause::kNone || note.plan.predicted_ns != 0;
   if (planned) prediction = {note.plan.predicted_ns, note.plan.guard_ns};  // one bubble, one forecast
   int64_t end_ns = entry.open_ns.load(kRelaxed) + prediction.usable_ns();
-  Choice choice = Choose(residents_, end_ns - now_ns - kHandOverNs, free_memory_bytes_, false, edge);
+  Choice choice = Choose(residents_, end_ns - now_ns - kHandOverNs, free_memory_bytes_, false, edge, now_ns);
   if (!planned) note.plan = MakePlan(place->slot, choice);
   // Somebody may have become ready since the plan was made.
   if (note.turns.empty() && choice.any_eligible && !note.plan.any_eligible) note.plan = MakePlan(place->slot, choice);
@@ -345,7 +345,7 @@ void BubbleThread::DecideNext(uint32_t edge, int64_t now_ns) {
     if (!place || IsQuiet(place->iteration)) return;
     scheduler::SlotPrediction prediction = forecaster_.Predict(place->slot);
     bool longest = prediction.usable_ns() > 0 && prediction.usable_ns() >= longest_ns - longest_ns / 64;
-    Choice choice = Choose(residents_, prediction.usable_ns(), free_memory_bytes_, longest, 0);
+    Choice choice = Choose(residents_, prediction.usable_ns(), free_memory_bytes_, longest, 0, now_ns);
     Note& note = NoteOf(sequence);
     note.plan = MakePlan(place->slot, choice);
     if (choice.resident == nullptr) continue;
@@ -356,6 +356,7 @@ void BubbleThread::DecideNext(uint32_t edge, int64_t now_ns) {
     order.iteration = place->iteration;
     order.trainer_generation = trainer_generation_;
     order.budget_ns = prediction.usable_ns();
+    order.afresh = choice.afresh;
     // With one bubble in between its own length comes on top; then the check is simply too early, and looks again.
     int64_t gap_ns = place->slot < gap_ns_.size() ? gap_ns_[place->slot] : 0;
     order.expected_open_ns = gap_ns > 0 && last_close_ns_ > 0 ? now_ns + gap_ns : 0;

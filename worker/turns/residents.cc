@@ -79,6 +79,7 @@ bool Resident::Arm(const TurnOrder& order) {
   page.armed.trainer_generation.store(order.trainer_generation, kRelaxed);
   page.armed.budget_ns.store(order.budget_ns, kRelaxed);
   page.armed.deadline_ns.store(order.deadline_ns, kRelaxed);
+  page.armed.afresh.store(order.afresh ? 1 : 0, kRelaxed);
   page.armed.expected_open_ns.store(order.expected_open_ns, kRelaxed);
   page.turn.store(host::TurnWord(turn_id_, host::TurnState::kArmed), kRelease);
   Wake();
@@ -142,11 +143,15 @@ ResidentFigures Resident::Figures() const {
 }
 
 Choice Choose(const std::vector<std::unique_ptr<Resident>>& residents, int64_t usable_ns, uint64_t free_memory_bytes,
-              bool may_try, uint32_t not_in_edge) {
+              bool may_try, uint32_t not_in_edge, int64_t now_ns) {
   Choice choice;
   bool any_ready = false;
-  auto rank = [](const Resident& resident) {
-    bool measured = resident.step_need_ns() != 0;
+  auto is_retry = [&](const Resident& resident) {
+    return may_try && usable_ns > 0 && resident.step_need_ns() > usable_ns &&
+           now_ns - resident.last_turn_ns > resident.retry_after_ns;
+  };
+  auto rank = [&](const Resident& resident) {
+    bool measured = resident.step_need_ns() != 0 && !is_retry(resident);
     return std::tuple(resident.missed_in_row > 0, measured, -resident.options().value, resident.last_served);
   };
   for (const auto& resident : residents) {
@@ -157,10 +162,13 @@ Choice Choose(const std::vector<std::unique_ptr<Resident>>& residents, int64_t u
     choice.shortest_step_ns = choice.any_eligible ? std::min(choice.shortest_step_ns, need_ns) : need_ns;
     choice.any_eligible = true;
     if (not_in_edge != 0 && resident->no_tail_edge == not_in_edge) continue;
-    if (need_ns > usable_ns || (need_ns == 0 && !may_try) || usable_ns <= 0) continue;
+    if ((need_ns > usable_ns && !is_retry(*resident)) || (need_ns == 0 && !may_try) || usable_ns <= 0) continue;
     if (choice.resident == nullptr || rank(*resident) < rank(*choice.resident)) choice.resident = resident.get();
   }
-  if (choice.resident != nullptr) return choice;
+  if (choice.resident != nullptr) {
+    choice.afresh = is_retry(*choice.resident);
+    return choice;
+  }
   if (!any_ready) {
     choice.cause = Cause::kNoTask;
   } else {

@@ -38,7 +38,13 @@ struct TurnOrder {
   int64_t budget_ns = 0;
   int64_t deadline_ns = 0;
   int64_t expected_open_ns = 0;
+  bool afresh = false;
 };
+
+// A resident whose step seems longer than every bubble is tried again after so long, and then after twice as long
+// each time: a stall may have made it seem so, and nothing else would ever show that it was one.
+inline constexpr int64_t kFirstRetryNs = 2'000'000'000;
+inline constexpr int64_t kLastRetryNs = 300'000'000'000;
 
 class Resident {
  public:
@@ -73,6 +79,8 @@ class Resident {
   bool barred = false;           // ignored the stop flag
   uint32_t missed_in_row = 0;
   uint64_t last_served = 0;
+  int64_t last_turn_ns = 0;      // when a turn was armed last
+  int64_t retry_after_ns = kFirstRetryNs;
   uint32_t no_tail_edge = 0;     // its turn in this bubble ended without a step
   double harvest_ns = 0, useful_ns = 0, free_ns = 0;
   uint64_t overruns = 0;
@@ -92,17 +100,18 @@ class Resident {
 // What can be done with `usable_ns` of the device.
 struct Choice {
   Resident* resident = nullptr;   // null: see `cause`
+  bool afresh = false;            // its step did not seem to fit: a retry
   Cause cause = Cause::kNone;
   bool any_eligible = false;      // some resident is ready and has memory
   int64_t shortest_step_ns = 0;   // of those
 };
 
 // The best resident whose next step fits: who came to its last turns, then the highest value, then who waited
-// longest. One whose step time is not known fits only when `may_try`, and then goes first: its first steps are its
-// profile, without which it could never be given a tail.
+// longest. One whose step time is not known, or due for a retry, fits only when `may_try`, and then goes first: its
+// first steps are its profile, without which it could never be given a tail.
 // `not_in_edge`: leave out whoever ended a turn without a step in this bubble.
 Choice Choose(const std::vector<std::unique_ptr<Resident>>& residents, int64_t usable_ns, uint64_t free_memory_bytes,
-              bool may_try, uint32_t not_in_edge);
+              bool may_try, uint32_t not_in_edge, int64_t now_ns);
 
 }  // namespace pillion::turns
 

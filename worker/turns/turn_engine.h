@@ -30,6 +30,7 @@ struct EngineOptions {
   bool run_without_trainer = true;      // --without-trainer=run | wait
   int64_t free_slice_ns = 20'000'000;   // length of a turn without a trainer
   int64_t stop_grace_ns = 2'000'000;    // overrun after which a step is asked to stop; see OverrunCallback
+  int64_t enforce_after_ns = 20'000'000;  // a host that only waits for a busy core must not be taken for a rogue
   uint32_t timeline_events = 1 << 16;   // newest events kept; 0: no timeline
 };
 
@@ -41,9 +42,10 @@ struct ResidentOptions {
   uint64_t memory_bytes = 0;
 };
 
-// A step outlasted its bubble by two graces and twice its usual length (20 ms while that is not known), although the
-// stop flag was raised after the first grace. Called once per such step from the bubble thread, which waits for it:
-// SIGSTOP the process and hand the rest to another thread, RemoveResident included. The resident gets no more turns.
+// A step outlasted its bubble by two graces and enforce_after_ns (or twice its usual length, if that is longer),
+// although the stop flag was raised after the first grace. Called once per such step from the bubble thread, which
+// waits for it: SIGSTOP the process and hand the rest to another thread, RemoveResident included. The resident gets no
+// more turns.
 using OverrunCallback = std::function<void(ResidentId, int64_t overrun_ns)>;
 
 class TurnEngine {

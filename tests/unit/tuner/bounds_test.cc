@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "exact.h"
+#include "pipeline/tuner/baselines.h"
 
 namespace pillion::pipeline::tuner {
 namespace {
@@ -18,7 +19,8 @@ LowerBound BoundOf(const Costs& costs, int32_t microbatches, bool split = true) 
 TEST(Bounds, NeverAboveTheOptimumOfTinyCases) {
   int proved = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
-    const int32_t layers = 2 + static_cast<int32_t>(seed % 3), m = 1 + static_cast<int32_t>(seed / 3 % 3);
+    const int32_t layers = 2 + static_cast<int32_t>(seed % 3),
+                  m = 1 + static_cast<int32_t>(seed / 3 % 3);
     Costs costs = RandomTinyCosts(seed, 2, layers);
     if (seed % 4 == 0) {
       for (DeviceSpec& device : costs.devices) device.live_layer_cap = layers;
@@ -29,6 +31,36 @@ TEST(Bounds, NeverAboveTheOptimumOfTinyCases) {
     EXPECT_LE(BoundOf(costs, m).ticks, *optimum) << "seed " << seed;
   }
   EXPECT_GE(proved, 25);
+}
+
+TEST(Bounds, NeverAboveAClassicalPlanWithOneCopy) {
+  // Two copies of a heavy head share its work, so that Chimera can be below: the bounds are about
+  // one copy.
+  int compared = 0, two_copies_below = 0;
+  for (const Ticks head : {10, 60, 300}) {
+    for (const int32_t p : {2, 4, 8}) {
+      for (const bool links : {false, true}) {
+        Costs costs;
+        costs.layers.assign(16, Layer{'T', 10, 12, 8});
+        for (Layer& layer : costs.layers) layer.output_bytes = 4;
+        costs.layers.push_back(Layer{'L', head, head, 1});
+        UseUniformDevices(p, &costs);
+        if (links) UseLinks(Link{1, 2.0}, Link{3, 1.0}, 4, &costs);
+        const LowerBound bound = BoundOf(costs, 2 * p);
+        const Baselines baselines = RunBaselines(costs, 2 * p, true);
+        for (const ClassicalPlan& plan : baselines.fitting) {
+          ++compared;
+          EXPECT_GE(plan.makespan, bound.ticks)
+              << plan.plan.name << " on " << p << " devices, head " << head;
+        }
+        const auto chimera = baselines.ticks.find("chimera");
+        if (chimera != baselines.ticks.end() && chimera->second)
+          two_copies_below += *chimera->second < bound.ticks;
+      }
+    }
+  }
+  EXPECT_GE(compared, 100);
+  EXPECT_GE(two_copies_below, 1);
 }
 
 TEST(Bounds, OneDeviceIsAllWork) {

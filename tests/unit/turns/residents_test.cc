@@ -24,8 +24,9 @@ class ResidentsTest : public testing::Test {
     return residents_.back().get();
   }
   Choice Pick(int64_t usable_ns, uint64_t memory = UINT64_MAX, bool may_try = false) {
-    return Choose(residents_, usable_ns, memory, may_try, 0);
+    return Choose(residents_, usable_ns, memory, may_try, 0, now_ns_);
   }
+  int64_t now_ns_ = 0;
   std::vector<std::shared_ptr<host::ControlPage>> pages_;
   std::vector<std::unique_ptr<Resident>> residents_;
 };
@@ -64,6 +65,18 @@ TEST_F(ResidentsTest, UnknownStepTimesAreTriedOnlyWhereAllowed) {
   Resident* task = Add(1, 0);
   EXPECT_EQ(Pick(5 * kMs).resident, nullptr);
   EXPECT_EQ(Pick(5 * kMs, UINT64_MAX, true).resident, task);
+}
+
+TEST_F(ResidentsTest, StepsThatSeemTooLongAreTriedAgainLater) {
+  Resident* task = Add(1, 30 * kMs);
+  now_ns_ = kFirstRetryNs;
+  EXPECT_EQ(Pick(5 * kMs, UINT64_MAX, true).resident, nullptr);
+  now_ns_ = kFirstRetryNs + 1;
+  EXPECT_EQ(Pick(5 * kMs).resident, nullptr);
+  Choice choice = Pick(5 * kMs, UINT64_MAX, true);
+  EXPECT_EQ(choice.resident, task);
+  EXPECT_TRUE(choice.afresh);
+  EXPECT_FALSE(Pick(40 * kMs, UINT64_MAX, true).afresh);
 }
 
 TEST_F(ResidentsTest, ATurnIsOneWordAndCannotBeTakenBackOnceTaken) {
