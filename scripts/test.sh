@@ -5,6 +5,4 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh
 cmake --preset dev
 cmake --build --preset dev
-# A second try is for tests that share two cores with others; HostilePeers.SixtyFourDescriptors is known to hang at
-# times (see ARCHITECTURE.md, "Known faults").
 ctest --preset dev -j 2 --repeat until-pass:2 "$@"
