@@ -1,6 +1,4 @@
 // Call tasks through head, worker and pooled host.
-#include <optional>
-
 #include "pillion/serialize.h"
 #include "worker_fixture.h"
 
@@ -20,6 +18,13 @@ class WorkerCallsTest : public WorkerFixture {
     spec.arguments = std::move(arguments);
     return spec;
   }
+  static std::string TwoOpenArguments() {
+    ValueWriter out;
+    out.Head(ValueMajor::kArray, 2);
+    out.Undefined();
+    out.Undefined();
+    return out.Take();
+  }
   static std::string One(int64_t x) { return EncodeValue(std::tuple<int64_t>(x)); }
 };
 
@@ -28,7 +33,7 @@ TEST_F(WorkerCallsTest, ManyCallsShareOneHostAndResultsFlowAlongEdges) {
   wire::SubmitChunk chunk = MakeJob(0);
   constexpr uint32_t kCalls = 300;
   for (uint32_t i = 0; i < kCalls; ++i) chunk.tasks.push_back(Call(i, "Square", One(i)));
-  wire::TaskSpec sum = Call(kCalls, "Add", EncodeValue(std::tuple<std::optional<int64_t>, std::optional<int64_t>>()));
+  wire::TaskSpec sum = Call(kCalls, "Add", TwoOpenArguments());
   sum.dependencies = {{3, 0}, {4, 1}};
   chunk.tasks.push_back(sum);
   ASSERT_TRUE(operator_->Call<wire::SubmitReply>(chunk)) << operator_->last_error.ToString();

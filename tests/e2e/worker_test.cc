@@ -44,7 +44,8 @@ TEST_F(WorkerTest, FillsBubblesOfATrainerAndReportsThem) {
   text = ReadFile(timeline);
   ASSERT_TRUE(text.ok());
   int turns = 0, bubbles = 0;
-  for (const auto& event : nlohmann::json::parse(*text)["traceEvents"]) {
+  const nlohmann::json trace = nlohmann::json::parse(*text);
+  for (const auto& event : trace["traceEvents"]) {
     if (event["ph"] != "X") continue;
     turns += event["tid"].get<int>() >= 3;
     bubbles += event["tid"].get<int>() == 2;
