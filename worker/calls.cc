@@ -56,6 +56,7 @@ bool Calls::EnsureHost() {
   host_ = std::move(*host);
   resident_ = *resident;
   context_.processes->Add(*resident, host_->pid());
+  first_of_host_ = next_call_;
   return true;
 }
 
@@ -134,16 +135,20 @@ void Calls::OnOverrun(turns::ResidentId resident) {
 }
 
 void Calls::LoseHost(wire::ReleaseCause cause, const std::string& why) {
+  // It executes in the order sent and counts what it has executed; results of its last turn may be lost with it.
+  const uint64_t running = first_of_host_ + (*host_->page())->total_items.load(std::memory_order_relaxed);
   context_.processes->Remove(*resident_);
   host_->Kill();
   context_.engine->RemoveResident(*resident_);
   resident_.reset();
   host_.reset();
-  if (pending_.empty()) return;
-  wire::Grant first = std::move(pending_.front().second);
-  pending_.pop_front();
-  log::Warning("host of call tasks lost", {{"task", first.task.ToString()}, {"why", why}});
-  End(first, wire::Release{{}, 0, cause, why});
+  auto culprit = std::find_if(pending_.begin(), pending_.end(), [&](const auto& p) { return p.first == running; });
+  if (culprit == pending_.end()) culprit = pending_.begin();
+  if (culprit == pending_.end()) return;
+  wire::Grant blamed = std::move(culprit->second);
+  pending_.erase(culprit);
+  log::Warning("host of call tasks lost", {{"task", blamed.task.ToString()}, {"why", why}});
+  End(blamed, wire::Release{{}, 0, cause, why});
   auto rest = std::exchange(pending_, {});
   for (auto& [number, grant] : rest) OnGrant(std::move(grant));
 }

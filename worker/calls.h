@@ -48,7 +48,7 @@ class Calls {
   bool EnsureHost();
   void SendCall(const wire::Grant& grant);
   void OnDone(CallDoneMessage done);
-  // The first pending call is to blame; the others go to the next host.
+  // The call that was running is to blame; the others go to the next host, also those whose results were lost.
   void LoseHost(wire::ReleaseCause cause, const std::string& why);
   void End(const wire::Grant& grant, wire::Body report);
   void SendEnded(int64_t now_ns);
@@ -59,6 +59,7 @@ class Calls {
   std::deque<std::pair<uint64_t, wire::Grant>> pending_;  // in the order sent; the number repeats in CallDone
   std::map<TaskId, Ended> ended_;
   uint64_t next_call_ = 1;
+  uint64_t first_of_host_ = 1;  // the first call that this host was sent
 };
 
 }  // namespace pillion::worker

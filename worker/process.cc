@@ -54,10 +54,19 @@ std::vector<ProcessEntry> ReadProcesses() {
   return entries;
 }
 
-// The living of a tree: `root`, its descendants, its group and whoever descends from one of `known`.
-std::set<pid_t> LivingTree(pid_t root, std::set<pid_t>* known) {
+bool CarriesMark(pid_t pid, const std::string& mark) {
+  auto environment = ReadFile("/proc/" + std::to_string(pid) + "/environ", 4 << 20);
+  return environment.ok() && ('\0' + *environment).find('\0' + mark + '\0') != std::string::npos;
+}
+
+// The living of a tree: `root`, its descendants, its group, whoever descends from one of `known`, and orphans that
+// came to us from sessions of their own.
+std::set<pid_t> LivingTree(pid_t root, const std::string& mark, std::set<pid_t>* known) {
   std::vector<ProcessEntry> entries = ReadProcesses();
   known->insert(root);
+  for (const ProcessEntry& entry : entries) {
+    if (entry.parent == getpid() && entry.pid != root && CarriesMark(entry.pid, mark)) known->insert(entry.pid);
+  }
   for (bool grew = true; grew;) {
     grew = false;
     for (const ProcessEntry& entry : entries) {
@@ -73,7 +82,8 @@ std::set<pid_t> LivingTree(pid_t root, std::set<pid_t>* known) {
 }
 
 // In the child, between fork and exec: system calls only.
-[[noreturn]] void BecomeHost(char* const* arguments, pid_t worker, const int* inherited, size_t count) {
+[[noreturn]] void BecomeHost(char* const* arguments, char* const* environment, pid_t worker, const int* inherited,
+                             size_t count) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != worker) _exit(127);  // it died before the line above
@@ -82,7 +92,7 @@ std::set<pid_t> LivingTree(pid_t root, std::set<pid_t>* known) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
   for (size_t i = 0; i < count; ++i) fcntl(inherited[i], F_SETFD, 0);
-  execv(arguments[0], arguments);
+  execve(arguments[0], arguments, environment);
   _exit(127);
 }
 
@@ -93,11 +103,11 @@ Status BecomeSubreaper() {
   return Status::Ok();
 }
 
-bool KillTree(pid_t root, int64_t wait_ms) {
+bool KillTree(pid_t root, const std::string& mark, int64_t wait_ms) {
   const int64_t end_ns = MonotonicNowNs() + wait_ms * kNanosPerMilli;
   std::set<pid_t> known;
   while (true) {
-    std::set<pid_t> living = LivingTree(root, &known);
+    std::set<pid_t> living = LivingTree(root, mark, &known);
     for (pid_t pid : living) kill(pid, SIGKILL);
     for (pid_t pid : known) {
       if (pid != root) waitpid(pid, nullptr, WNOHANG);  // orphans that came to us; the root is its owner's to reap
@@ -121,19 +131,26 @@ Result<std::unique_ptr<HostProcess>> HostProcess::Spawn(const HostOptions& optio
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
+  static uint64_t next_host = 1;
   const pid_t worker = getpid();
+  std::string mark = "PILLION_TASK_HOST=" + std::to_string(worker) + "." + std::to_string(next_host++);
+  std::vector<char*> environment;
+  for (char** each = environ; *each != nullptr; ++each) environment.push_back(*each);
+  environment.push_back(mark.data());
+  environment.push_back(nullptr);
   pid_t pid = fork();
   if (pid < 0) return ErrnoStatus("fork a task host");
-  if (pid == 0) BecomeHost(pointers.data(), worker, inherited, std::size(inherited));
+  if (pid == 0) BecomeHost(pointers.data(), environment.data(), worker, inherited, std::size(inherited));
   setpgid(pid, pid);  // whoever is first
   FileDescriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd.valid()) {
     Status status = ErrnoStatus("open a pidfd of a task host");
-    KillTree(pid, 1000);
+    KillTree(pid, mark, 1000);
     waitpid(pid, nullptr, 0);
     return status;
   }
-  return std::unique_ptr<HostProcess>(new HostProcess(pid, std::move(pidfd), std::move(ours), std::move(page)));
+  return std::unique_ptr<HostProcess>(
+      new HostProcess(pid, std::move(mark), std::move(pidfd), std::move(ours), std::move(page)));
 }
 
 HostProcess::~HostProcess() {
@@ -161,13 +178,13 @@ std::optional<int> HostProcess::TryReap() {
   int status = 0;
   if (waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
   status_ = status;
-  KillTree(pid_, 2000);  // its group may outlive it
+  KillTree(pid_, mark_, 2000);  // its group may outlive it
   return status_;
 }
 
 void HostProcess::Kill() {
   if (status_) return;
-  if (!KillTree(pid_, 2000)) log::Error("processes of a task host survive SIGKILL", {{"pid", pid_}});
+  if (!KillTree(pid_, mark_, 2000)) log::Error("processes of a task host survive SIGKILL", {{"pid", pid_}});
 }
 
 std::string DescribeExit(int wait_status) {

@@ -26,12 +26,13 @@ struct HostOptions {
   int doorbell_fd = -1;
 };
 
-// Orphans of task hosts become children of the calling process, so that KillTree and ReapStrays find them.
+// Orphans of task hosts become children of the calling process, so that KillTree finds them.
 Status BecomeSubreaper();
 
-// Sends SIGKILL to `root` with all its descendants and everything in its process group, again until /proc shows none
-// alive. False when some were still there after `wait_ms` (uninterruptible in the kernel).
-bool KillTree(pid_t root, int64_t wait_ms);
+// Sends SIGKILL to `root` with all its descendants, everything in its process group and those orphans that carry
+// `mark` in their environment, again until /proc shows none alive. False when some were still there after `wait_ms`
+// (uninterruptible in the kernel).
+bool KillTree(pid_t root, const std::string& mark, int64_t wait_ms);
 
 class HostProcess {
  public:
@@ -58,11 +59,13 @@ class HostProcess {
   void Kill();
 
  private:
-  HostProcess(pid_t pid, FileDescriptor pidfd, FileDescriptor socket, std::shared_ptr<host::ControlPage> page)
-      : pid_(pid), pidfd_(std::move(pidfd)), socket_file_(std::move(socket)), socket_(socket_file_.get()),
+  HostProcess(pid_t pid, std::string mark, FileDescriptor pidfd, FileDescriptor socket,
+              std::shared_ptr<host::ControlPage> page)
+      : pid_(pid), mark_(std::move(mark)), pidfd_(std::move(pidfd)), socket_file_(std::move(socket)), socket_(socket_file_.get()),
         page_(std::move(page)) {}
 
   const pid_t pid_;
+  const std::string mark_;  // in the environment of all that comes from it
   FileDescriptor pidfd_;
   FileDescriptor socket_file_;
   HostSocket socket_;

@@ -9,6 +9,7 @@
 namespace pillion::worker {
 namespace {
 constexpr int64_t kRepeatHelloNs = 10 * kNanosPerSecond;
+constexpr int64_t kPatienceNs = kNanosPerSecond;  // before a missing connection is worth a line
 }
 
 Session::Session(wire::PeerOptions options, SessionListener* listener)
@@ -24,10 +25,13 @@ void Session::Pump(int64_t now_ns) {
     }
   }
   if (socket_.connected() && !ready_ && now_ns - hello_sent_ns_ > kRepeatHelloNs) SayHello();
-  LogStatus();
+  LogStatus(now_ns);
 }
 
-void Session::LogStatus() {
+void Session::LogStatus(int64_t now_ns) {
+  if (ready_ || socket_.connected()) down_since_ns_ = now_ns;
+  if (down_since_ns_ == 0) down_since_ns_ = now_ns;
+  if (!ready_ && now_ns - down_since_ns_ < kPatienceNs) return;
   std::string status = ready_ ? "ready" : socket_.connected() ? "" : socket_.connection_status().message();
   if (status.empty() || status == logged_) return;
   bool was_down = !logged_.empty() && logged_ != "ready";

@@ -48,7 +48,7 @@ class Session final : public Uplink {
   bool Send(uint64_t request_id, wire::Body body);
   void SayHello();
   void Receive(const std::string& payload);
-  void LogStatus();
+  void LogStatus(int64_t now_ns);
 
   wire::PeerSocket socket_;
   SessionListener* const listener_;
@@ -56,6 +56,7 @@ class Session final : public Uplink {
   uint64_t next_request_ = 1;
   uint64_t hello_request_ = 0;
   int64_t hello_sent_ns_ = 0;
+  int64_t down_since_ns_ = 0;
   int64_t heartbeat_ms_ = 2'000;
   std::string logged_;
 };

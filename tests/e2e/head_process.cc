@@ -26,18 +26,18 @@ TestDirectory::~TestDirectory() {
 }
 
 HeadProcess::HeadProcess(std::vector<std::string> arguments,
-                         std::map<std::string, std::string> environment) {
+                         std::map<std::string, std::string> environment, const std::string& name) {
   static int counter = 0;
   output_path_ =
       "/tmp/pillion-e2e-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".log";
-  std::string program = std::string(PILLION_BIN_DIR) + "/pillion-head";
+  std::string program = std::string(PILLION_BIN_DIR) + "/" + name;
   pid_ = fork();
   if (pid_ != 0) return;
   int output = open(output_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
-  for (const char* name : {"PILLION_CRASH_AT", "PILLION_CONFIG", "NOTIFY_SOCKET"}) unsetenv(name);
-  for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+  for (const char* each : {"PILLION_CRASH_AT", "PILLION_CONFIG", "NOTIFY_SOCKET"}) unsetenv(each);
+  for (const auto& [key, value] : environment) setenv(key.c_str(), value.c_str(), 1);
   std::vector<char*> argv = {program.data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

@@ -38,9 +38,9 @@ struct Exit {
 
 class HeadProcess {
  public:
-  // Runs <bin>/pillion-head with these arguments and additional environment variables.
+  // Runs <bin>/pillion-head, or another program there, with these arguments and additional environment variables.
   HeadProcess(std::vector<std::string> arguments,
-              std::map<std::string, std::string> environment = {});
+              std::map<std::string, std::string> environment = {}, const std::string& name = "pillion-head");
   ~HeadProcess();  // kills what still runs
 
   pid_t pid() const { return pid_; }
