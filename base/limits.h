@@ -43,6 +43,15 @@ inline constexpr uint64_t kCheckpointFileBytes = uint64_t{1} << 40;
 inline constexpr uint32_t kCheckpointsKept = 2;
 inline constexpr uint64_t kConfigBytes = 1 << 20;
 
+// Planner.
+inline constexpr int32_t kPlanDevices = 4096;
+inline constexpr int32_t kPlanStages = 65'536;
+inline constexpr int32_t kPlanMicrobatches = 65'536;
+inline constexpr int64_t kPlanActions = 16'000'000;
+inline constexpr int32_t kModelLayers = 65'536;
+inline constexpr int64_t kLayerTicks = int64_t{1} << 36;    // one operation of one layer
+inline constexpr uint64_t kPlanFileBytes = 512 << 20;       // schedule tables, plans, profiles
+
 static_assert(kInlineCheckpointBytes + kArgumentBytes + kTextBytes < kMessageBytes);
 static_assert(kInlineResultBytes + kTextBytes < kHostMessageBytes);
 static_assert(kHeartbeatMs * 3 < kWorkerLostMs && kWorkerLostMs < kReattachGraceMs);
