@@ -35,12 +35,16 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   return Status::Ok();
 }
 
-Status WriteByRename(const std::string& path, std::string_view bytes, int mode, bool durable) {
+Status WriteByRename(const std::string& path, std::initializer_list<std::string_view> parts, int mode,
+                     bool durable) {
   static std::atomic<uint64_t> counter{0};
   std::string temporary = path + ".tmp." + std::to_string(getpid()) + "." + std::to_string(counter++);
   FileDescriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!file.valid()) return ErrnoStatus("create " + temporary);
-  Status status = WriteAll(file.get(), bytes, temporary);
+  Status status;
+  for (std::string_view part : parts) {
+    if (status.ok()) status = WriteAll(file.get(), part, temporary);
+  }
   if (status.ok() && durable && fsync(file.get()) != 0) status = ErrnoStatus("fsync " + temporary);
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = ErrnoStatus("rename to " + path);
   if (!status.ok()) {
@@ -93,10 +97,13 @@ Result<std::string> ReadFile(const std::string& path, uint64_t limit_bytes) {
 }
 
 Status WriteFileDurably(const std::string& path, std::string_view bytes, int mode) {
-  return WriteByRename(path, bytes, mode, true);
+  return WriteByRename(path, {bytes}, mode, true);
+}
+Status WriteFileDurably(const std::string& path, std::initializer_list<std::string_view> parts, int mode) {
+  return WriteByRename(path, parts, mode, true);
 }
 Status WriteFileAtomically(const std::string& path, std::string_view bytes, int mode) {
-  return WriteByRename(path, bytes, mode, false);
+  return WriteByRename(path, {bytes}, mode, false);
 }
 
 Status MakeDirectories(const std::string& path, int mode) {

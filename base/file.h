@@ -3,6 +3,7 @@
 #define PILLION_BASE_FILE_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,6 +35,8 @@ Result<std::string> ReadFile(const std::string& path, uint64_t limit_bytes = UIN
 
 // Durable and all-or-nothing: temporary name in the same directory, write, fsync, rename, fsync of the directory.
 Status WriteFileDurably(const std::string& path, std::string_view bytes, int mode = 0644);
+// The same of several parts, one after the other.
+Status WriteFileDurably(const std::string& path, std::initializer_list<std::string_view> parts, int mode = 0644);
 
 // All or nothing without fsync, for files that may be lost with the machine (endpoints, reports).
 Status WriteFileAtomically(const std::string& path, std::string_view bytes, int mode = 0644);

@@ -16,7 +16,8 @@ Ticks OnDevice(Ticks ticks, double speed) {
 int64_t Share(int64_t amount, int64_t shards) { return (amount + shards - 1) / shards; }
 
 std::string LayerText(const Costs& costs, size_t index) {
-  return "layer " + std::to_string(index) + " ('" + std::string(1, costs.layers[index].symbol) + "')";
+  return "layer " + std::to_string(index) + " ('" + std::string(1, costs.layers[index].symbol) +
+         "')";
 }
 
 Status ValidateLayer(const Costs& costs, size_t index) {
@@ -38,8 +39,9 @@ Status ValidateLayer(const Costs& costs, size_t index) {
   };
   for (const Named& value : values) {
     if (value.value >= 0 && value.value <= value.most) continue;
-    return InvalidArgument(LayerText(costs, index) + ": " + value.name + " is " + std::to_string(value.value) +
-                           "; 0 to " + std::to_string(value.most) + " is possible");
+    return InvalidArgument(LayerText(costs, index) + ": " + value.name + " is " +
+                           std::to_string(value.value) + "; 0 to " + std::to_string(value.most) +
+                           " is possible");
   }
   return Status();
 }
@@ -61,17 +63,19 @@ Status ValidateLinks(const Costs& costs) {
   if (costs.links.empty()) return Status();
   const size_t devices = costs.devices.size();
   if (costs.links.size() != devices * devices) {
-    return InvalidArgument(std::to_string(costs.links.size()) + " links for " + std::to_string(devices) +
-                           " devices; one for each pair is needed");
+    return InvalidArgument(std::to_string(costs.links.size()) + " links for " +
+                           std::to_string(devices) + " devices; one for each pair is needed");
   }
   for (size_t i = 0; i < costs.links.size(); ++i) {
     const Link& link = costs.links[i];
-    if (link.latency >= 0 && link.latency <= limits::kLayerTicks && std::isfinite(link.bytes_per_tick) &&
+    if (link.latency >= 0 && link.latency <= limits::kLayerTicks &&
+        std::isfinite(link.bytes_per_tick) &&
         (link.bytes_per_tick == 0 || link.bytes_per_tick >= 1e-3)) {
       continue;
     }
     return InvalidArgument("the link from device " + std::to_string(i / devices) + " to device " +
-                           std::to_string(i % devices) + " has a latency or bandwidth that is negative or not finite");
+                           std::to_string(i % devices) +
+                           " has a latency or bandwidth that is negative or not finite");
   }
   return Status();
 }
@@ -117,9 +121,11 @@ StageCost CostOfStage(const Costs& costs, const Plan& plan, int32_t index) {
     cost.body_layers += layer.is_body ? 1 : 0;
   }
   if (stage.first_layer > 0) cost.input_bytes = costs.layers[stage.first_layer - 1].output_bytes;
-  if (!plan.IsLast(index) && stage.end_layer > 0) cost.output_bytes = costs.layers[stage.end_layer - 1].output_bytes;
+  if (!plan.IsLast(index) && stage.end_layer > 0)
+    cost.output_bytes = costs.layers[stage.end_layer - 1].output_bytes;
 
-  const int64_t shards = stage.shard_devices.empty() ? 1 : static_cast<int64_t>(stage.shard_devices.size());
+  const int64_t shards =
+      stage.shard_devices.empty() ? 1 : static_cast<int64_t>(stage.shard_devices.size());
   const double speed = costs.devices[stage.device].speed;
   for (Ticks* ticks : {&cost.forward, &cost.input_gradient, &cost.weight_gradient}) {
     *ticks = OnDevice(Share(std::max<Ticks>(1, *ticks), shards), speed);
@@ -145,8 +151,9 @@ std::vector<StageCost> CostOfStages(const Costs& costs, const Plan& plan) {
 Status ValidateCosts(const Costs& costs) {
   if (costs.layers.empty()) return InvalidArgument("the model has no layers");
   if (costs.layers.size() > static_cast<size_t>(limits::kModelLayers)) {
-    return ResourceExhausted("the model has " + std::to_string(costs.layers.size()) + " layers; at most " +
-                             std::to_string(limits::kModelLayers) + " (kModelLayers) are possible");
+    return ResourceExhausted("the model has " + std::to_string(costs.layers.size()) +
+                             " layers; at most " + std::to_string(limits::kModelLayers) +
+                             " (kModelLayers) are possible");
   }
   if (costs.devices.empty()) return InvalidArgument("there are no devices");
   if (costs.devices.size() > static_cast<size_t>(limits::kPlanDevices)) {
@@ -170,7 +177,8 @@ void UseLinks(const Link& inside, const Link& between, int32_t node_size, Costs*
   for (int32_t from = 0; from < devices; ++from) {
     for (int32_t to = 0; to < devices; ++to) {
       if (from == to) continue;
-      costs->links[static_cast<size_t>(from) * devices + to] = from / node_size == to / node_size ? inside : between;
+      costs->links[static_cast<size_t>(from) * devices + to] =
+          from / node_size == to / node_size ? inside : between;
     }
   }
 }

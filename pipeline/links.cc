@@ -1,4 +1,5 @@
-// The text of --link: RULE [ "/" NODE_SIZE "," RULE ]; RULE = LATENCY_US "," GB_PER_S (0 = infinitely fast).
+// The text of --link: RULE [ "/" NODE_SIZE "," RULE ]; RULE = LATENCY_US "," GB_PER_S (0 =
+// infinitely fast).
 #include <charconv>
 #include <cmath>
 
@@ -8,15 +9,16 @@ namespace pillion::pipeline {
 namespace {
 
 Status Malformed(std::string_view text, std::string_view token) {
-  return InvalidArgument("'" + std::string(token) + "' in link '" + std::string(text) +
-                         "': LATENCY_US,GB_PER_S or LATENCY_US,GB_PER_S/NODE_SIZE,LATENCY_US,GB_PER_S is expected, "
-                         "for example 8,200/8,8,25");
+  return InvalidArgument(
+      "'" + std::string(token) + "' in link '" + std::string(text) +
+      "': LATENCY_US,GB_PER_S or LATENCY_US,GB_PER_S/NODE_SIZE,LATENCY_US,GB_PER_S is expected, "
+      "for example 8,200/8,8,25");
 }
 
 bool ParseNumber(std::string_view token, double* value) {
   const auto result = std::from_chars(token.data(), token.data() + token.size(), *value);
-  return result.ec == std::errc() && result.ptr == token.data() + token.size() && std::isfinite(*value) &&
-         *value >= 0 && *value < 1e12;
+  return result.ec == std::errc() && result.ptr == token.data() + token.size() &&
+         std::isfinite(*value) && *value >= 0 && *value < 1e12;
 }
 
 Status ParseRule(std::string_view whole, std::string_view text, int64_t tick_ns, Link* link) {
@@ -44,8 +46,8 @@ Status ParseLinks(std::string_view text, Costs* costs) {
   const std::string_view rest = text.substr(slash + 1);
   const size_t comma = rest.find(',');
   double node_size = 0;
-  if (comma == std::string_view::npos || !ParseNumber(rest.substr(0, comma), &node_size) || node_size < 1 ||
-      node_size > 1e6 || node_size != std::floor(node_size)) {
+  if (comma == std::string_view::npos || !ParseNumber(rest.substr(0, comma), &node_size) ||
+      node_size < 1 || node_size > 1e6 || node_size != std::floor(node_size)) {
     return Malformed(text, rest);
   }
   Link between;

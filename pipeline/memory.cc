@@ -5,8 +5,8 @@
 namespace pillion::pipeline {
 namespace {
 
-// Walks one device's order. Its actions follow each other (those of a block share start and end), so ends come
-// before the starts at the same instant by themselves.
+// Walks one device's order. Its actions follow each other (those of a block share start and end),
+// so ends come before the starts at the same instant by themselves.
 class DeviceMemory {
  public:
   DeviceMemory(const Plan& plan, const std::vector<StageCost>& stage_costs, bool keep_samples)
@@ -17,9 +17,10 @@ class DeviceMemory {
     const auto& times = result->times[device];
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       const Stage& stage = plan_.stages[s];
-      const bool here = stage.shard_devices.empty()
-                            ? stage.device == device
-                            : std::count(stage.shard_devices.begin(), stage.shard_devices.end(), device) > 0;
+      const bool here =
+          stage.shard_devices.empty()
+              ? stage.device == device
+              : std::count(stage.shard_devices.begin(), stage.shard_devices.end(), device) > 0;
       if (here) now_.bytes += stage_costs_[s].parameter_bytes;
     }
     peak_ = now_;
@@ -99,7 +100,8 @@ void MeasureMemory(const Plan& plan, const std::vector<StageCost>& stage_costs, 
   result->peak_live_layers.assign(devices, 0);
   result->peak_live_pairs.assign(devices, 0);
   if (keep_samples) result->memory.resize(devices);
-  for (int32_t d = 0; d < plan.devices; ++d) DeviceMemory(plan, stage_costs, keep_samples).Run(d, result);
+  for (int32_t d = 0; d < plan.devices; ++d)
+    DeviceMemory(plan, stage_costs, keep_samples).Run(d, result);
 }
 
 }  // namespace pillion::pipeline

@@ -8,7 +8,8 @@
 
 namespace pillion::pipeline {
 
-// Fills peak_bytes, peak_live_layers, peak_live_pairs and, when asked for, memory from result->times.
+// Fills peak_bytes, peak_live_layers, peak_live_pairs and, when asked for, memory from
+// result->times.
 void MeasureMemory(const Plan& plan, const std::vector<StageCost>& stage_costs, bool keep_samples,
                    SimulationResult* result);
 

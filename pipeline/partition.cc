@@ -7,8 +7,8 @@
 namespace pillion::pipeline {
 namespace {
 
-// Bounds that fill every stage up to `most` ticks, first stages first, leaving at least one layer for each stage
-// that follows (while there are enough). Empty when it takes more than `stages`.
+// Bounds that fill every stage up to `most` ticks, first stages first, leaving at least one layer
+// for each stage that follows (while there are enough). Empty when it takes more than `stages`.
 std::vector<int32_t> FillUpTo(const std::vector<Ticks>& work, int32_t stages, Ticks most) {
   const int32_t layers = static_cast<int32_t>(work.size());
   std::vector<int32_t> bounds = {0};
@@ -17,7 +17,8 @@ std::vector<int32_t> FillUpTo(const std::vector<Ticks>& work, int32_t stages, Ti
     const int32_t reserve = std::min(stages - s - 1, layers);
     Ticks sum = 0;
     const int32_t first = next;
-    while (next < layers && sum + work[next] <= most && (next == first || layers - next > reserve)) sum += work[next++];
+    while (next < layers && sum + work[next] <= most && (next == first || layers - next > reserve))
+      sum += work[next++];
     bounds.push_back(next);
   }
   return next == layers ? bounds : std::vector<int32_t>();

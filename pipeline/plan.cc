@@ -7,8 +7,9 @@
 namespace pillion::pipeline {
 namespace {
 
-constexpr std::string_view kTypeNames[] = {"F",      "I",      "W",       "B",       "SEND_F",      "RECV_F",
-                                           "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", ""};
+constexpr std::string_view kTypeNames[] = {"F",       "I",       "W",           "B",
+                                           "SEND_F",  "RECV_F",  "SEND_B",      "RECV_B",
+                                           "UNSHARD", "RESHARD", "REDUCE_GRAD", ""};
 
 std::string Place(int32_t device, size_t index) {
   return "device " + std::to_string(device) + ", action " + std::to_string(index);
@@ -17,20 +18,21 @@ std::string Place(int32_t device, size_t index) {
 Status ValidateCounts(const Plan& plan) {
   auto in_range = [](const char* what, int64_t value, int64_t most) {
     if (value >= 1 && value <= most) return Status();
-    return InvalidArgument("the plan has " + std::to_string(value) + " " + what + "; 1 to " + std::to_string(most) +
-                           " are possible");
+    return InvalidArgument("the plan has " + std::to_string(value) + " " + what + "; 1 to " +
+                           std::to_string(most) + " are possible");
   };
   PILLION_RETURN_IF_ERROR(in_range("devices", plan.devices, limits::kPlanDevices));
   PILLION_RETURN_IF_ERROR(in_range("micro-batches", plan.microbatches, limits::kPlanMicrobatches));
-  PILLION_RETURN_IF_ERROR(in_range("stages", static_cast<int64_t>(plan.stages.size()), limits::kPlanStages));
+  PILLION_RETURN_IF_ERROR(
+      in_range("stages", static_cast<int64_t>(plan.stages.size()), limits::kPlanStages));
   PILLION_RETURN_IF_ERROR(in_range("weight copies", plan.copies, 2));
   if (plan.stages.size() % static_cast<size_t>(plan.copies) != 0) {
     return InvalidArgument(std::to_string(plan.stages.size()) + " stages do not divide into " +
                            std::to_string(plan.copies) + " copies of the model");
   }
   if (plan.order.size() != static_cast<size_t>(plan.devices)) {
-    return InvalidArgument("the plan orders work for " + std::to_string(plan.order.size()) + " devices but has " +
-                           std::to_string(plan.devices));
+    return InvalidArgument("the plan orders work for " + std::to_string(plan.order.size()) +
+                           " devices but has " + std::to_string(plan.devices));
   }
   int64_t actions = 0;
   for (const auto& order : plan.order) actions += static_cast<int64_t>(order.size());
@@ -71,8 +73,8 @@ Status ValidateStages(const Plan& plan, int32_t layers) {
                              std::to_string(expected));
     }
     if (layers >= 0 && s % per_copy == per_copy - 1 && stage.end_layer != layers) {
-      return InvalidArgument("the stages hold " + std::to_string(stage.end_layer) + " layers, the model has " +
-                             std::to_string(layers));
+      return InvalidArgument("the stages hold " + std::to_string(stage.end_layer) +
+                             " layers, the model has " + std::to_string(layers));
     }
   }
   return Status();
@@ -80,22 +82,24 @@ Status ValidateStages(const Plan& plan, int32_t layers) {
 
 bool LivesOn(const Stage& stage, int32_t device) {
   if (stage.shard_devices.empty()) return stage.device == device;
-  return std::find(stage.shard_devices.begin(), stage.shard_devices.end(), device) != stage.shard_devices.end();
+  return std::find(stage.shard_devices.begin(), stage.shard_devices.end(), device) !=
+         stage.shard_devices.end();
 }
 
 Status ValidateAction(const Plan& plan, int32_t device, size_t index) {
   const Action& action = plan.order[device][index];
   if (action.joins_previous &&
       (index == 0 || !IsCompute(action.type) || !IsCompute(plan.order[device][index - 1].type))) {
-    return InvalidArgument(Place(device, index) + ": only F, I, W and B can be overlapped, and only with the one before");
+    return InvalidArgument(Place(device, index) +
+                           ": only F, I, W and B can be overlapped, and only with the one before");
   }
   if (action.type == ActionType::kIdle) {
     if (action.stage == -1 && action.microbatch == -1) return Status();
     return InvalidArgument(Place(device, index) + ": an idle cell has no stage and no micro-batch");
   }
   if (action.stage < 0 || action.stage >= static_cast<int32_t>(plan.stages.size())) {
-    return InvalidArgument(Place(device, index) + " (" + ActionName(action) + "): there are stages 0 to " +
-                           std::to_string(plan.stages.size() - 1));
+    return InvalidArgument(Place(device, index) + " (" + ActionName(action) +
+                           "): there are stages 0 to " + std::to_string(plan.stages.size() - 1));
   }
   if (!LivesOn(plan.stages[action.stage], device)) {
     return InvalidArgument(Place(device, index) + " (" + ActionName(action) + "): stage " +
@@ -104,10 +108,12 @@ Status ValidateAction(const Plan& plan, int32_t device, size_t index) {
   }
   if (!IsCompute(action.type) && !IsTransfer(action.type)) {
     if (action.microbatch == -1) return Status();
-    return InvalidArgument(Place(device, index) + " (" + ActionName(action) + ") takes no micro-batch");
+    return InvalidArgument(Place(device, index) + " (" + ActionName(action) +
+                           ") takes no micro-batch");
   }
   if (action.microbatch < 0 || action.microbatch >= plan.microbatches) {
-    return InvalidArgument(Place(device, index) + " (" + ActionName(action) + "): there are micro-batches 0 to " +
+    return InvalidArgument(Place(device, index) + " (" + ActionName(action) +
+                           "): there are micro-batches 0 to " +
                            std::to_string(plan.microbatches - 1));
   }
   return Status();

@@ -118,12 +118,14 @@ bool Replay::MadeInside(int32_t device, size_t begin, size_t end, const Action& 
   for (size_t i = begin; i < end; ++i) {
     const Action& action = plan_.order[device][i];
     if (action.stage != needed.stage || action.microbatch != needed.microbatch) continue;
-    if (action.type == needed.type || (IsBackwardType(action.type) && IsBackwardType(needed.type))) return true;
+    if (action.type == needed.type || (IsBackwardType(action.type) && IsBackwardType(needed.type)))
+      return true;
   }
   return false;
 }
 
-Replay::Dependency Replay::InputDependency(int32_t unit, const Action& action, bool gradient) const {
+Replay::Dependency Replay::InputDependency(int32_t unit, const Action& action,
+                                           bool gradient) const {
   Dependency dependency;
   const Input& input = (gradient ? gradient_input_ : forward_input_)[Key(unit, action.microbatch)];
   if (input.missing == 0) {
@@ -134,7 +136,9 @@ Replay::Dependency Replay::InputDependency(int32_t unit, const Action& action, b
   const int32_t producer = gradient ? action.stage + 1 : action.stage - 1;
   const auto& ends = gradient ? gradient_end_ : forward_end_;
   int32_t missing = first_unit_[producer];
-  while (missing + 1 < first_unit_[producer + 1] && ends[Key(missing, action.microbatch)] != kNotYet) ++missing;
+  while (missing + 1 < first_unit_[producer + 1] &&
+         ends[Key(missing, action.microbatch)] != kNotYet)
+    ++missing;
   dependency.needed_device = units_[missing].device;
   dependency.needed.type = gradient ? ActionType::kInputGradient : ActionType::kForward;
   dependency.needed.stage = producer;
@@ -181,7 +185,8 @@ Replay::Dependency Replay::DependencyOf(int32_t device, size_t block_begin, size
   const Dependency gradient = InputDependency(unit, action, /*gradient=*/true);
   if (forward.time == kNotYet) {
     // Inside a block the forward may come with it; then the gradient is what has to be looked at.
-    const bool inside = MadeInside(device, block_begin, BlockEnd(device, block_begin), forward.needed);
+    const bool inside =
+        MadeInside(device, block_begin, BlockEnd(device, block_begin), forward.needed);
     return inside ? gradient : forward;
   }
   if (gradient.time == kNotYet) return gradient;
@@ -199,9 +204,11 @@ void Replay::RunCompute(int32_t device, size_t begin, size_t end, Ticks start) {
     return;
   }
   // Outputs of one block are ready together: links take them in this order.
-  std::vector<Action> block(order.begin() + static_cast<int64_t>(begin), order.begin() + static_cast<int64_t>(end));
+  std::vector<Action> block(order.begin() + static_cast<int64_t>(begin),
+                            order.begin() + static_cast<int64_t>(end));
   std::stable_sort(block.begin(), block.end(), [](const Action& a, const Action& b) {
-    const bool a_forward = a.type == ActionType::kForward, b_forward = b.type == ActionType::kForward;
+    const bool a_forward = a.type == ActionType::kForward,
+               b_forward = b.type == ActionType::kForward;
     if (a_forward != b_forward) return a_forward;
     if (a.stage != b.stage) return a.stage < b.stage;
     return a.microbatch < b.microbatch;
@@ -214,7 +221,8 @@ void Replay::Finish(int32_t device, const Action& action, Ticks end) {
   const size_t key = Key(unit, action.microbatch);
   if (action.type == ActionType::kForward) {
     forward_end_[key] = end;
-    for (int32_t u = first_unit_[action.stage]; u < first_unit_[action.stage + 1]; ++u) Wake(units_[u].device);
+    for (int32_t u = first_unit_[action.stage]; u < first_unit_[action.stage + 1]; ++u)
+      Wake(units_[u].device);
     if (!plan_.IsLast(action.stage)) SendOutputs(unit, action, /*gradient=*/false, end);
   } else if (IsBackwardType(action.type)) {
     gradient_end_[key] = end;
@@ -231,7 +239,8 @@ void Replay::SendOutputs(int32_t unit, const Action& action, bool gradient, Tick
   }
 }
 
-void Replay::Deliver(int32_t from_unit, int32_t to_unit, int32_t microbatch, bool gradient, Ticks ready) {
+void Replay::Deliver(int32_t from_unit, int32_t to_unit, int32_t microbatch, bool gradient,
+                     Ticks ready) {
   const int32_t from = units_[from_unit].device, to = units_[to_unit].device;
   if (from == to) {
     Arrive(to_unit, microbatch, gradient, ready);
@@ -268,7 +277,8 @@ void Replay::Arrive(int32_t unit, int32_t microbatch, bool gradient, Ticks time)
 bool Replay::AdvanceTransfer(int32_t device, const Action& action, size_t index) {
   const int32_t unit = UnitOn(action.stage, device);
   const size_t key = Key(unit, action.microbatch);
-  const bool gradient = action.type == ActionType::kSendBackward || action.type == ActionType::kRecvBackward;
+  const bool gradient =
+      action.type == ActionType::kSendBackward || action.type == ActionType::kRecvBackward;
   const Ticks start = free_at_[device];
   if (action.type == ActionType::kSendForward || action.type == ActionType::kSendBackward) {
     if ((gradient ? gradient_end_ : forward_end_)[key] == kNotYet) return false;
@@ -294,13 +304,14 @@ std::vector<Replay::Wait> Replay::Waits() const {
     const Action& action = wait.action;
     if (action.type == ActionType::kSendForward || action.type == ActionType::kSendBackward) {
       const bool gradient = action.type == ActionType::kSendBackward;
-      wait.needed = {gradient ? ActionType::kInputGradient : ActionType::kForward, false, action.stage,
-                     action.microbatch};
+      wait.needed = {gradient ? ActionType::kInputGradient : ActionType::kForward, false,
+                     action.stage, action.microbatch};
       wait.needed_device = d;
     } else if (IsTransfer(action.type)) {
       const bool gradient = action.type == ActionType::kRecvBackward;
       const int32_t peer = gradient ? action.stage + 1 : action.stage - 1;
-      wait.needed = {gradient ? ActionType::kSendBackward : ActionType::kSendForward, false, peer, action.microbatch};
+      wait.needed = {gradient ? ActionType::kSendBackward : ActionType::kSendForward, false, peer,
+                     action.microbatch};
       wait.needed_device = plan_.stages[peer].device;
     } else {
       const size_t end = BlockEnd(d, begin);

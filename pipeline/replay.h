@@ -1,8 +1,9 @@
-// The engine of Simulate and Check: runs the orders of a plan as far as they go. Semantics: simulate.h.
+// The engine of Simulate and Check: runs the orders of a plan as far as they go. Semantics:
+// simulate.h.
 //
-// No event queue is needed to be exact: a device's order is fixed, and so is, by it, the order in which each of
-// its outgoing links serves. Every time is a maximum over times that are final when they are read, so devices may be
-// advanced in any order, each until it waits for somebody.
+// No event queue is needed to be exact: a device's order is fixed, and so is, by it, the order in
+// which each of its outgoing links serves. Every time is a maximum over times that are final when
+// they are read, so devices may be advanced in any order, each until it waits for somebody.
 #ifndef PILLION_PIPELINE_REPLAY_H_
 #define PILLION_PIPELINE_REPLAY_H_
 
@@ -85,14 +86,15 @@ class Replay {
 
   std::vector<Unit> units_;
   std::vector<int32_t> first_unit_;  // [stage] → its first unit; one more at the end
-  std::vector<Input> forward_input_, gradient_input_;    // [unit, micro-batch]; explicit: set by RECV
-  std::vector<Ticks> forward_end_, gradient_end_;        // [unit, micro-batch]
-  std::vector<Ticks> forward_arrival_, gradient_arrival_;  // explicit transfers: when the peer's SEND arrives
+  std::vector<Input> forward_input_, gradient_input_;  // [unit, micro-batch]; explicit: set by RECV
+  std::vector<Ticks> forward_end_, gradient_end_;      // [unit, micro-batch]
+  std::vector<Ticks> forward_arrival_,
+      gradient_arrival_;  // explicit transfers: when the peer's SEND arrives
 
-  std::vector<size_t> next_;        // [device] index in its order
-  std::vector<Ticks> free_at_;      // [device]
+  std::vector<size_t> next_;         // [device] index in its order
+  std::vector<Ticks> free_at_;       // [device]
   std::vector<Ticks> link_free_at_;  // [from * devices + to]
-  std::vector<int32_t> ready_;      // devices to advance
+  std::vector<int32_t> ready_;       // devices to advance
   std::vector<char> is_ready_;
   std::vector<std::vector<Interval>> times_;
   std::vector<Transfer> transfers_;

@@ -41,7 +41,8 @@ struct Counts {
 
 class WorkFinder {
  public:
-  WorkFinder(const Plan& plan, size_t most) : plan_(plan), most_(most), copies_(CopyOfMicrobatches(plan)) {}
+  WorkFinder(const Plan& plan, size_t most)
+      : plan_(plan), most_(most), copies_(CopyOfMicrobatches(plan)) {}
 
   std::vector<std::string> Run() {
     Count();
@@ -58,7 +59,9 @@ class WorkFinder {
     if (!Full()) problems_.push_back(std::move(problem));
   }
 
-  static size_t ShardCount(const Stage& stage) { return std::max<size_t>(1, stage.shard_devices.size()); }
+  static size_t ShardCount(const Stage& stage) {
+    return std::max<size_t>(1, stage.shard_devices.size());
+  }
   Counts& At(int32_t stage, size_t shard, int32_t microbatch) {
     return counts_[(first_[stage] + shard) * static_cast<size_t>(plan_.microbatches) + microbatch];
   }
@@ -75,10 +78,14 @@ class WorkFinder {
         if (!IsCompute(action.type) && !IsTransfer(action.type)) continue;
         const auto& shards = plan_.stages[action.stage].shard_devices;
         const size_t shard =
-            shards.empty() ? 0 : static_cast<size_t>(std::find(shards.begin(), shards.end(), d) - shards.begin());
+            shards.empty()
+                ? 0
+                : static_cast<size_t>(std::find(shards.begin(), shards.end(), d) - shards.begin());
         uint8_t* count = At(action.stage, shard, action.microbatch).Of(action.type);
         if (*count < 2) ++*count;
-        if (*count == 2) Add(ActionName(action) + " is done twice, the second time on device " + std::to_string(d));
+        if (*count == 2)
+          Add(ActionName(action) + " is done twice, the second time on device " +
+              std::to_string(d));
       }
     }
   }
@@ -88,10 +95,12 @@ class WorkFinder {
     for (size_t shard = 0; shard < ShardCount(plan_.stages[stage]); ++shard) {
       const Counts& counts = At(stage, shard, microbatch);
       if (mine && counts.IsWhole() && !has_transfers_) continue;
-      const std::string who = "stage " + std::to_string(stage) + ", micro-batch " + std::to_string(microbatch);
+      const std::string who =
+          "stage " + std::to_string(stage) + ", micro-batch " + std::to_string(microbatch);
       if (!mine) {
         if (counts.forward + counts.input_gradient + counts.weight_gradient + counts.backward > 0) {
-          Add(who + ": work of a micro-batch that copy " + std::to_string(copies_[microbatch]) + " does");
+          Add(who + ": work of a micro-batch that copy " + std::to_string(copies_[microbatch]) +
+              " does");
         }
         continue;
       }
@@ -108,8 +117,10 @@ class WorkFinder {
   }
 
   void CheckTransfers(int32_t stage, int32_t microbatch, const Counts& counts) {
-    const bool cross_before = !plan_.IsFirst(stage) && plan_.stages[stage - 1].device != plan_.stages[stage].device;
-    const bool cross_after = !plan_.IsLast(stage) && plan_.stages[stage + 1].device != plan_.stages[stage].device;
+    const bool cross_before =
+        !plan_.IsFirst(stage) && plan_.stages[stage - 1].device != plan_.stages[stage].device;
+    const bool cross_after =
+        !plan_.IsLast(stage) && plan_.stages[stage + 1].device != plan_.stages[stage].device;
     const struct {
       uint8_t count;
       bool needed;
@@ -149,6 +160,8 @@ std::vector<int32_t> CopyOfMicrobatches(const Plan& plan) {
   return copies;
 }
 
-std::vector<std::string> FindWorkProblems(const Plan& plan, size_t most) { return WorkFinder(plan, most).Run(); }
+std::vector<std::string> FindWorkProblems(const Plan& plan, size_t most) {
+  return WorkFinder(plan, most).Run();
+}
 
 }  // namespace pillion::pipeline

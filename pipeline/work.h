@@ -9,9 +9,10 @@
 
 namespace pillion::pipeline {
 
-// One sentence per problem, at most `most`: micro-batches in no copy or in two, missing or doubled F, I, W, B, I without
-// W, B beside I or W, and (in plans with transfers) sends or receives that are doubled, lack their partner or
-// cross no devices. The plan's shape has to be valid (ValidateShape).
+// One sentence per problem, at most `most`: micro-batches in no copy or in two, missing or doubled
+// F, I, W, B, I without W, B beside I or W, and (in plans with transfers) sends or receives that
+// are doubled, lack their partner or cross no devices. The plan's shape has to be valid
+// (ValidateShape).
 std::vector<std::string> FindWorkProblems(const Plan& plan, size_t most);
 
 // copy[m] = the copy whose stages do micro-batch m; 0 when none does.

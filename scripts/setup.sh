@@ -7,7 +7,8 @@ packages="
   libzmq3-dev cppzmq-dev libcapnp-dev capnproto librocksdb-dev libspdlog-dev libcli11-dev
   nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev prometheus-cpp-dev
   libgtest-dev libgmock-dev libbenchmark-dev
-  libjpeg-dev libpng-dev
+  libjpeg-dev libpng-dev zlib1g-dev
+  propaganda-debian
 "
 # Optional: the pipeline trainer and the training side tasks. PILLION_SETUP_TORCH=0 leaves them out.
 if [ "${PILLION_SETUP_TORCH:-1}" = 1 ]; then

@@ -20,7 +20,7 @@ struct StoredCheckpoint {
   uint64_t length_bytes = 0;
   uint64_t checksum = 0;
   std::string bytes;  // inline payload (≤ limits::kInlineCheckpointBytes), or
-  std::string path;   // the file
+  std::string path;   // the file, relative to the store's root: the root may move or be mounted elsewhere
 };
 
 class CheckpointStore {
@@ -36,7 +36,8 @@ class CheckpointStore {
   // what is wrong; kNotFound when it is missing.
   virtual Result<std::string> Load(const TaskId& task, const StoredCheckpoint& checkpoint) = 0;
 
-  // Head only. Deletes the task's files whose (epoch, step) is in none of `keep`.
+  // Head only. Deletes the task's files whose (epoch, step) is in none of `keep`, except files newer than all of
+  // `keep`: their commit may be on its way. An empty `keep` deletes all of them.
   virtual Status Retain(const TaskId& task, const std::vector<StoredCheckpoint>& keep) = 0;
   // Head only. Deletes all files of a job.
   virtual Status RemoveJob(const JobId& job) = 0;

@@ -66,7 +66,7 @@ struct Layout {
   std::atomic<int32_t> rank;
   std::atomic<int32_t> ranks;
   std::atomic<uint32_t> slots_per_iteration;
-  std::atomic<uint64_t> iteration;           // that was started last; counts from 0 in each run
+  std::atomic<uint64_t> iteration;           // that was started last; counts from 0 in each run; kNoIteration before
   std::atomic<uint64_t> memory_claim_bytes;
   std::atomic<uint32_t> expected_generation;  // grows with every pillion_expect
   std::atomic<uint32_t> expected_slots;
@@ -82,9 +82,15 @@ struct Layout {
   std::atomic<uint32_t> expected_us[limits::kSlotsPerIteration];
 };
 
+inline constexpr uint64_t kNoIteration = UINT64_MAX;
+
+// On cpu devices the opening edge wakes the futex; the closing edge does not, so that nobody gets to run just when
+// the trainer goes on: steps watch the word themselves, and who only counts learns of it at the next opening.
 constexpr uint32_t SequenceOf(uint32_t edge) { return edge >> 1; }
 constexpr bool IsOpen(uint32_t edge) { return (edge & 1) != 0; }
 constexpr uint32_t EdgeWord(uint32_t sequence, bool open) { return sequence << 1 | (open ? 1u : 0u); }
+// The sequence after this one; 0 is never one.
+constexpr uint32_t NextSequence(uint32_t sequence) { return (sequence + 1) << 1 == 0 ? 1 : sequence + 1; }
 
 // Iterations run quiet in blocks of 8, the same on all ranks of a run, or each rank's quiet sample would hold its
 // neighbours' intrusion.

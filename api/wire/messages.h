@@ -256,15 +256,19 @@ struct WorkerHello {                  // reply: Welcome. First message of every 
   std::vector<HeldLease> held;
 };
 struct Heartbeat {
-  WorkerInfo info;                    // leases and figures; the head answers nothing
+  WorkerInfo info;                    // leases (all it holds, until their last verdict) and figures; the head answers
+                                      // nothing. A lease left out three times in a row counts as never received
 };
 // Capacity learned from the board, or received through an Announcer. Worker → head, and Announcer → worker.
 struct Announce {                     // reply to an Announcer: CountReply
   std::string device;                 // device name or uuid it is about
   Capacity capacity;
 };
-// "I have room": the worker holds `held` and could use `want` more.
+// "I have room": the worker holds `held` leases and could use `want` more. The head counts grants that are still on
+// their way against it, so pulling again before they arrive asks for nothing twice. Nobody answers it.
 struct Pull {
+  static constexpr uint32_t kHeldUnknown = UINT32_MAX;
+  uint32_t held = kHeldUnknown;       // leases received and neither finished nor released, as far as sent
   uint32_t want = 0;
   uint32_t call_slots = 0;            // of them, how many idle pooled hosts for call tasks
   uint64_t free_memory_bytes = 0;
@@ -274,8 +278,12 @@ struct Grant {
   TaskSpec spec;
   Epoch epoch = 0;
   CheckpointRef checkpoint;           // empty: fresh
-  CheckpointRef previous_checkpoint;  // used when the first is damaged
-  std::vector<std::string> inputs;    // results of the dependencies, in order of spec.dependencies
+  CheckpointRef previous_checkpoint;  // used when the first is damaged; the task must then get past the first one's
+                                      // step before it commits again: lower steps are stale
+  std::vector<std::string> inputs;    // results of the dependencies, in order of spec.dependencies; "" for those
+                                      // that are no argument
+  std::vector<std::string> input_files;  // as inputs: where a result larger than kInlineResultBytes lies, or "";
+                                         // empty when none is a file
 };
 struct Grants { std::vector<Grant> grants; };
 

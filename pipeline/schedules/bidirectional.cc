@@ -6,12 +6,16 @@
 namespace pillion::pipeline {
 namespace {
 
-// One device's order of DualPipeV, in terms of its two chunks. DualPipe is the same with one chunk of each copy.
+// One device's order of DualPipeV, in terms of its two chunks. DualPipe is the same with one chunk
+// of each copy.
 class DualPipeRank {
  public:
   // Chunk c is `stages[c]`; its k-th micro-batch is first_microbatch[c] + k.
-  DualPipeRank(const int32_t (&stages)[2], const int32_t (&first_microbatch)[2], PlanBuilder* builder)
-      : stages_{stages[0], stages[1]}, first_{first_microbatch[0], first_microbatch[1]}, builder_(*builder) {}
+  DualPipeRank(const int32_t (&stages)[2], const int32_t (&first_microbatch)[2],
+               PlanBuilder* builder)
+      : stages_{stages[0], stages[1]},
+        first_{first_microbatch[0], first_microbatch[1]},
+        builder_(*builder) {}
 
   // Rank r of q (counted from the end where chunk 0 enters), m micro-batches per chunk.
   void Run(int32_t r, int32_t q, int32_t m) {
@@ -38,7 +42,8 @@ class DualPipeRank {
       Backward(1);
       ForwardBackward(1, 0);
     }
-    // The second half of this step splits its backward, so that the weight gradients fill what follows.
+    // The second half of this step splits its backward, so that the weight gradients fill what
+    // follows.
     for (int32_t i = 0; i < 2 * (r + 1); ++i) {
       const int32_t chunk = 1 - i % 2;
       if (i < r + 1) {
@@ -61,7 +66,8 @@ class DualPipeRank {
   void Backward(int32_t chunk) { builder_.Backward(stages_[chunk], NextBackward(chunk)); }
   void ForwardBackward(int32_t forward_chunk, int32_t backward_chunk) {
     Forward(forward_chunk);
-    builder_.Add(ActionType::kBackward, stages_[backward_chunk], NextBackward(backward_chunk), true);
+    builder_.Add(ActionType::kBackward, stages_[backward_chunk], NextBackward(backward_chunk),
+                 true);
   }
   void SplitBackward(int32_t chunk) {
     const int32_t microbatch = NextBackward(chunk);
@@ -85,7 +91,8 @@ class DualPipeRank {
 
 Plan MakeDualPipeV(const ScheduleOptions& options) {
   const int32_t q = options.devices;
-  PlanBuilder builder(options, 2 * q, 1, [q](int32_t stage) { return stage < q ? stage : 2 * q - 1 - stage; });
+  PlanBuilder builder(options, 2 * q, 1,
+                      [q](int32_t stage) { return stage < q ? stage : 2 * q - 1 - stage; });
   for (int32_t r = 0; r < q; ++r) {
     const int32_t stages[2] = {r, 2 * q - 1 - r};
     const int32_t first[2] = {0, 0};
@@ -94,10 +101,12 @@ Plan MakeDualPipeV(const ScheduleOptions& options) {
   return builder.Take();
 }
 
-// Copy 0 runs from device 0 upwards with the first half of the micro-batches, copy 1 from the last device downwards.
+// Copy 0 runs from device 0 upwards with the first half of the micro-batches, copy 1 from the last
+// device downwards.
 Plan MakeDualPipe(const ScheduleOptions& options) {
   const int32_t p = options.devices, half = options.microbatches / 2;
-  PlanBuilder builder(options, p, 2, [p](int32_t stage) { return stage < p ? stage : 2 * p - 1 - stage; });
+  PlanBuilder builder(options, p, 2,
+                      [p](int32_t stage) { return stage < p ? stage : 2 * p - 1 - stage; });
   for (int32_t r = 0; r < p; ++r) {
     const int32_t up = r, down = 2 * p - 1 - r;  // this device's stage of copy 0 and of copy 1
     const bool first_half = r < p / 2;
@@ -108,12 +117,14 @@ Plan MakeDualPipe(const ScheduleOptions& options) {
   return builder.Take();
 }
 
-// Two mirrored 1F1B pipelines whose unit slots interlock: in each unit of p micro-batches, half go up and half go down.
-// With F and B one slot long, stage s does F of its i-th micro-batch in slot s + 2i and B in slot 2p - 1 - s + 2i;
-// p is even, so the mirrored pipeline uses exactly the other slots. The next unit follows 2p slots later.
+// Two mirrored 1F1B pipelines whose unit slots interlock: in each unit of p micro-batches, half go
+// up and half go down. With F and B one slot long, stage s does F of its i-th micro-batch in slot s
+// + 2i and B in slot 2p - 1 - s + 2i; p is even, so the mirrored pipeline uses exactly the other
+// slots. The next unit follows 2p slots later.
 Plan MakeChimera(const ScheduleOptions& options) {
   const int32_t p = options.devices;
-  PlanBuilder builder(options, p, 2, [p](int32_t stage) { return stage < p ? stage : 2 * p - 1 - stage; });
+  PlanBuilder builder(options, p, 2,
+                      [p](int32_t stage) { return stage < p ? stage : 2 * p - 1 - stage; });
   const int32_t units = (options.microbatches + p - 1) / p;
   for (int32_t device = 0; device < p; ++device) {
     std::vector<Action> slots(static_cast<size_t>(2 * p * units + p));
@@ -129,7 +140,8 @@ Plan MakeChimera(const ScheduleOptions& options) {
       }
     }
     for (const Action& action : slots) {
-      if (action.type != ActionType::kIdle) builder.Add(action.type, action.stage, action.microbatch);
+      if (action.type != ActionType::kIdle)
+        builder.Add(action.type, action.stage, action.microbatch);
     }
   }
   return builder.Take();

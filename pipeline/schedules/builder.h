@@ -11,7 +11,8 @@ namespace pillion::pipeline {
 
 class PlanBuilder {
  public:
-  // Copies × stages_per_copy stages of one layer each; stage s of the whole plan lives on device_of(s).
+  // Copies × stages_per_copy stages of one layer each; stage s of the whole plan lives on
+  // device_of(s).
   PlanBuilder(const ScheduleOptions& options, int32_t stages_per_copy, int32_t copies,
               const std::function<int32_t(int32_t)>& device_of) {
     plan_.devices = options.devices;
@@ -27,17 +28,24 @@ class PlanBuilder {
     plan_.order.resize(static_cast<size_t>(options.devices));
   }
 
-  // Appends to the order of the stage's device. Micro-batches that the plan does not have are left out, so that
-  // generators may work with a larger number.
+  // Appends to the order of the stage's device. Micro-batches that the plan does not have are left
+  // out, so that generators may work with a larger number.
   void Add(ActionType type, int32_t stage, int32_t microbatch, bool joins_previous = false) {
     if (microbatch >= plan_.microbatches) return;
     plan_.order[plan_.stages[stage].device].push_back({type, joins_previous, stage, microbatch});
   }
   void Forward(int32_t stage, int32_t microbatch) { Add(ActionType::kForward, stage, microbatch); }
-  void InputGradient(int32_t stage, int32_t microbatch) { Add(ActionType::kInputGradient, stage, microbatch); }
-  void WeightGradient(int32_t stage, int32_t microbatch) { Add(ActionType::kWeightGradient, stage, microbatch); }
-  void Backward(int32_t stage, int32_t microbatch) { Add(ActionType::kBackward, stage, microbatch); }
+  void InputGradient(int32_t stage, int32_t microbatch) {
+    Add(ActionType::kInputGradient, stage, microbatch);
+  }
+  void WeightGradient(int32_t stage, int32_t microbatch) {
+    Add(ActionType::kWeightGradient, stage, microbatch);
+  }
+  void Backward(int32_t stage, int32_t microbatch) {
+    Add(ActionType::kBackward, stage, microbatch);
+  }
 
+  int32_t DeviceOf(int32_t stage) const { return plan_.stages[stage].device; }
   Plan Take() { return std::move(plan_); }
 
  private:
@@ -58,6 +66,7 @@ Plan MakeDualPipe(const ScheduleOptions& options);
 Plan MakeDualPipeV(const ScheduleOptions& options);
 Plan MakeChimera(const ScheduleOptions& options);
 Plan MakeHanayo(const ScheduleOptions& options);
+Plan MakeZb2p(const ScheduleOptions& options);
 
 }  // namespace pillion::pipeline
 

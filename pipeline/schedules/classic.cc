@@ -15,9 +15,10 @@ PlanBuilder Looped(const ScheduleOptions& options) {
                      [&options](int32_t stage) { return stage % options.devices; });
 }
 
-// 1F1B with split backward. Rank r has `warm_up` forwards before its first F, I pair and does its first W after
-// `delay` + 1 input gradients.
-void AddZeroBubbleRank(int32_t rank, int32_t warm_up, int32_t delay, int32_t microbatches, PlanBuilder* builder) {
+// 1F1B with split backward. Rank r has `warm_up` forwards before its first F, I pair and does its
+// first W after `delay` + 1 input gradients.
+void AddZeroBubbleRank(int32_t rank, int32_t warm_up, int32_t delay, int32_t microbatches,
+                       PlanBuilder* builder) {
   int32_t forwards = 0, weights = 0;
   for (; forwards < std::min(warm_up, microbatches); ++forwards) builder->Forward(rank, forwards);
   for (int32_t i = 0; i < microbatches; ++i) {
@@ -73,7 +74,8 @@ Plan MakeInterleaved(const ScheduleOptions& options) {
       builder.Forward(table[forwards].chunk * p + r, table[forwards].microbatch);
       ++forwards;
     };
-    const size_t warm_up = std::min(total, static_cast<size_t>(2 * (p - 1 - r)) + static_cast<size_t>(v - 1) * group);
+    const size_t warm_up =
+        std::min(total, static_cast<size_t>(2 * (p - 1 - r)) + static_cast<size_t>(v - 1) * group);
     while (forwards < warm_up) forward();
     for (const Entry& entry : table) {
       if (forwards < total) forward();
@@ -105,7 +107,8 @@ Plan MakeZbH1(const ScheduleOptions& options) {
   return builder.Take();
 }
 
-// Twice ZB-H1's forwards in flight, and weight gradients held back twice as long: 2p - 1 micro-batches everywhere.
+// Twice ZB-H1's forwards in flight, and weight gradients held back twice as long: 2p - 1
+// micro-batches everywhere.
 Plan MakeZbH2(const ScheduleOptions& options) {
   PlanBuilder builder = Straight(options);
   for (int32_t r = 0; r < options.devices; ++r) {

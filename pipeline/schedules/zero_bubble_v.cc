@@ -1,148 +1,137 @@
-// ZB-V, V-Half and V-Min: two stages per device, placed down and up again (stage r and stage 2p-1-r on device r).
+// ZB-V, V-Half and V-Min: two stages per device, placed down and up again (stage r and stage 2p-1-r
+// on device r).
 #include <algorithm>
-#include <climits>
+#include <utility>
 
 #include "pipeline/schedules/builder.h"
+#include "pipeline/schedules/list_scheduler.h"
 
 namespace pillion::pipeline {
 namespace {
 
 PlanBuilder VShaped(const ScheduleOptions& options) {
   const int32_t p = options.devices;
-  return PlanBuilder(options, 2 * p, 1, [p](int32_t stage) { return stage < p ? stage : 2 * p - 1 - stage; });
+  return PlanBuilder(options, 2 * p, 1,
+                     [p](int32_t stage) { return stage < p ? stage : 2 * p - 1 - stage; });
 }
 
-// The repeating pattern of V-Half and V-Min on one device: when micro-batch 0 does each operation; micro-batch k does
-// it kPeriod slots per micro-batch later.
+// The repeating pattern of V-Half and V-Min on one device: when micro-batch 0 does each operation;
+// micro-batch k does it kPeriod slots per micro-batch later.
 constexpr int32_t kPeriod = 6;
 struct Pattern {
   int32_t f0, f1, i1, i0;
 };
 
-// A table of unit slots: the pattern, weight gradients first in first out into the free slots, then every operation
-// pulled into the earliest slot that its inputs and the peak allow.
-class SlotTable {
+// The most (stage, micro-batch) pairs that a device holds when W follows I as soon as a slot is
+// free.
+int32_t PeakOfPatterns(const std::vector<Pattern>& patterns) {
+  int32_t peak = 0;
+  for (const Pattern& pattern : patterns) {
+    // Each pair is held from its F to the W after its I; every slot of a period that is no F or I
+    // is a W.
+    bool taken[kPeriod] = {};
+    for (int32_t slot : {pattern.f0, pattern.f1, pattern.i1, pattern.i0})
+      taken[slot % kPeriod] = true;
+    auto weight_slot = [&](int32_t slot) {
+      do ++slot;
+      while (taken[slot % kPeriod]);
+      taken[slot % kPeriod] = true;
+      return slot;
+    };
+    const int32_t w1 = weight_slot(pattern.i1), w0 = weight_slot(pattern.i0);
+    const int32_t first[2] = {pattern.f0, pattern.f1}, last[2] = {w0, w1};
+    for (int32_t phase = 0; phase < kPeriod; ++phase) {
+      int32_t live = 0;
+      for (int32_t c = 0; c < 2; ++c) {
+        // How many k put `t` into [first + k·period, last + k·period], for a late t with t mod
+        // period = phase.
+        for (int32_t t = first[c]; t <= last[c]; ++t) live += t % kPeriod == phase ? 1 : 0;
+      }
+      peak = std::max(peak, live);
+    }
+  }
+  return peak;
+}
+
+// Runs the forwards and input gradients of a pattern in its order, with weight gradients, first in
+// first out, wherever a device would idle. At the edges operations are pulled earlier than the
+// pattern has them, without raising its peak: forwards before a device's first input gradient,
+// input gradients after its last forward.
+class PatternScheduler {
  public:
-  SlotTable(const ScheduleOptions& options, const std::vector<Pattern>& patterns)
-      : p_(options.devices), m_(options.microbatches), slots_(static_cast<size_t>(p_)) {
-    slot_of_.assign(static_cast<size_t>(3) * 2 * p_ * m_, -1);
+  // A forward pulled ahead leaves room for `reserve` more.
+  PatternScheduler(const ScheduleOptions& options, const std::vector<Pattern>& patterns,
+                   int32_t peak, int32_t reserve, PlanBuilder* builder)
+      : p_(options.devices),
+        peak_(peak),
+        reserve_(reserve),
+        list_(options, 2 * p_, builder),
+        pending_(static_cast<size_t>(p_)) {
     for (int32_t d = 0; d < p_; ++d) {
-      for (int32_t k = 0; k < m_; ++k) {
-        Put(d, patterns[d].f0 + kPeriod * k, {ActionType::kForward, false, d, k});
-        Put(d, patterns[d].f1 + kPeriod * k, {ActionType::kForward, false, 2 * p_ - 1 - d, k});
-        Put(d, patterns[d].i1 + kPeriod * k, {ActionType::kInputGradient, false, 2 * p_ - 1 - d, k});
-        Put(d, patterns[d].i0 + kPeriod * k, {ActionType::kInputGradient, false, d, k});
+      std::vector<std::pair<int64_t, Action>> slots;
+      for (int32_t k = 0; k < options.microbatches; ++k) {
+        const int64_t shift = int64_t{kPeriod} * k;
+        slots.push_back({patterns[d].f0 + shift, {ActionType::kForward, false, d, k}});
+        slots.push_back({patterns[d].f1 + shift, {ActionType::kForward, false, 2 * p_ - 1 - d, k}});
+        slots.push_back(
+            {patterns[d].i1 + shift, {ActionType::kInputGradient, false, 2 * p_ - 1 - d, k}});
+        slots.push_back({patterns[d].i0 + shift, {ActionType::kInputGradient, false, d, k}});
       }
-      PutWeightGradients(d);
+      std::sort(slots.begin(), slots.end(),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
+      for (const auto& slot : slots) pending_[d].push_back(slot.second);
     }
   }
 
-  void PullEarlier() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      size_t longest = 0;
-      for (const auto& slots : slots_) longest = std::max(longest, slots.size());
-      for (size_t slot = 1; slot < longest; ++slot) {
-        for (int32_t d = 0; d < p_; ++d) moved |= Pull(d, static_cast<int32_t>(slot));
-      }
-    }
-  }
-
-  void Emit(PlanBuilder* builder) const {
-    for (const auto& slots : slots_) {
-      for (const Action& action : slots) {
-        if (action.type != ActionType::kIdle) builder->Add(action.type, action.stage, action.microbatch);
-      }
-    }
+  // False when what was pulled ahead left no room for what the pattern does before it.
+  bool Run() {
+    list_.Run([this](int32_t device, Ticks now) { return Choose(device, now); });
+    return std::all_of(pending_.begin(), pending_.end(),
+                       [](const auto& pending) { return pending.empty(); });
   }
 
  private:
-  int32_t& SlotOf(ActionType type, int32_t stage, int32_t microbatch) {
-    const size_t kind = type == ActionType::kForward ? 0 : type == ActionType::kInputGradient ? 1 : 2;
-    return slot_of_[(kind * 2 * p_ + stage) * static_cast<size_t>(m_) + microbatch];
-  }
-
-  void Put(int32_t device, int32_t slot, const Action& action) {
-    auto& slots = slots_[device];
-    if (slots.size() <= static_cast<size_t>(slot)) slots.resize(static_cast<size_t>(slot) + 1);
-    PILLION_CHECK(slots[slot].type == ActionType::kIdle, "two operations of a pattern in one slot");
-    slots[slot] = action;
-    SlotOf(action.type, action.stage, action.microbatch) = slot;
-  }
-
-  void PutWeightGradients(int32_t device) {
-    std::vector<Action> waiting;
-    size_t next = 0;
-    for (size_t slot = 0; slot < slots_[device].size() || next < waiting.size(); ++slot) {
-      if (slot < slots_[device].size() && slots_[device][slot].type != ActionType::kIdle) {
-        const Action action = slots_[device][slot];
-        if (action.type == ActionType::kInputGradient) {
-          waiting.push_back({ActionType::kWeightGradient, false, action.stage, action.microbatch});
-        }
-      } else if (next < waiting.size()) {
-        Put(device, static_cast<int32_t>(slot), waiting[next++]);
+  Action Choose(int32_t device, Ticks now) {
+    auto& pending = pending_[device];
+    bool seen[2][2] = {};
+    for (size_t i = 0; i < pending.size(); ++i) {
+      const Action action = pending[i];
+      const bool forward = action.type == ActionType::kForward, first_chunk = action.stage < p_;
+      if (std::exchange(seen[forward][first_chunk], true)) continue;
+      if (list_.IsReady(action, now) && MayRun(device, action, i == 0)) {
+        pending.erase(pending.begin() + static_cast<int64_t>(i));
+        return action;
       }
+      if (seen[0][0] && seen[0][1] && seen[1][0] && seen[1][1]) break;
     }
+    return list_.OldestWeightGradient(device);
   }
 
-  // The first slot in which the inputs of the action are there.
-  int32_t Earliest(const Action& action) {
-    const int32_t s = action.stage, k = action.microbatch;
-    switch (action.type) {
-      case ActionType::kForward:
-        return s == 0 ? 0 : SlotOf(ActionType::kForward, s - 1, k) + 1;
-      case ActionType::kInputGradient:
-        return std::max(SlotOf(ActionType::kForward, s, k),
-                        s == 2 * p_ - 1 ? -1 : SlotOf(ActionType::kInputGradient, s + 1, k)) +
-               1;
-      default:
-        return SlotOf(ActionType::kInputGradient, s, k) + 1;
-    }
+  bool MayRun(int32_t device, const Action& action, bool is_next) const {
+    const bool forward = action.type == ActionType::kForward;
+    const int32_t live = list_.live(device);
+    if (forward && live >= peak_) return false;
+    if (is_next) return true;
+    if (!forward) return list_.forwards_left(device) == 0;
+    if (list_.has_done_gradient(device)) return false;
+    return action.stage >= p_ || live + 1 + reserve_ <= peak_;
   }
 
-  bool Pull(int32_t device, int32_t slot) {
-    auto& slots = slots_[device];
-    if (static_cast<size_t>(slot) >= slots.size() || slots[slot].type == ActionType::kIdle) return false;
-    const Action action = slots[slot];
-    int32_t first = Earliest(action);
-    if (action.type == ActionType::kForward) first = std::max(first, FirstSlotWithinPeak(device, slot));
-    for (int32_t target = first; target < slot; ++target) {
-      if (slots[target].type != ActionType::kIdle) continue;
-      slots[slot] = Action();
-      Put(device, target, action);
-      return true;
-    }
-    return false;
-  }
-
-  // A forward pulled from `slot` to t adds one to the live count of the slots [t, slot).
-  int32_t FirstSlotWithinPeak(int32_t device, int32_t slot) {
-    std::vector<int32_t> live;
-    int32_t count = 0;
-    for (const Action& action : slots_[device]) {
-      if (action.type == ActionType::kForward) ++count;
-      live.push_back(count);
-      if (action.type == ActionType::kWeightGradient) --count;
-    }
-    if (peak_.empty()) peak_.assign(static_cast<size_t>(p_), 0);
-    if (peak_[device] == 0) peak_[device] = *std::max_element(live.begin(), live.end());
-    int32_t first = slot;
-    while (first > 0 && live[first - 1] < peak_[device]) --first;
-    return first;
-  }
-
-  const int32_t p_, m_;
-  std::vector<std::vector<Action>> slots_;
-  std::vector<int32_t> slot_of_;  // [F, I, W][stage][micro-batch]
-  std::vector<int32_t> peak_;     // [device], before anything was pulled
+  const int32_t p_;
+  const int32_t peak_, reserve_;
+  ListScheduler list_;
+  std::vector<std::vector<Action>> pending_;  // [device], F and I in the pattern's order
 };
 
-Plan FromPatterns(const ScheduleOptions& options, const std::vector<Pattern>& patterns) {
-  PlanBuilder builder = VShaped(options);
-  SlotTable table(options, patterns);
-  table.PullEarlier();
-  table.Emit(&builder);
-  return builder.Take();
+Plan FromPatterns(const ScheduleOptions& options, const std::vector<Pattern>& patterns,
+                  int32_t peak) {
+  // 3 is enough up to 9 devices; with a reserve of the whole peak nothing is pulled ahead and the
+  // pattern fits.
+  for (int32_t reserve = 3;; ++reserve) {
+    PlanBuilder builder = VShaped(options);
+    if (PatternScheduler(options, patterns, peak, reserve, &builder).Run() || reserve > peak)
+      return builder.Take();
+  }
 }
 
 }  // namespace
@@ -192,7 +181,7 @@ Plan MakeVHalf(const ScheduleOptions& options) {
   for (int32_t i = 0; i < p; ++i) {
     patterns.push_back({2 * i, 3 * p - i - 2, 3 * p + d + 2 * i - 1, 6 * p + d - i - 2});
   }
-  return FromPatterns(options, patterns);
+  return FromPatterns(options, patterns, p + 2);
 }
 
 Plan MakeVMin(const ScheduleOptions& options) {
@@ -201,7 +190,7 @@ Plan MakeVMin(const ScheduleOptions& options) {
   for (int32_t i = 0; i < p; ++i) {
     patterns.push_back({i, 2 * p - i - 1, 2 * p + d + i, 4 * p + d - i - 1});
   }
-  return FromPatterns(options, patterns);
+  return FromPatterns(options, patterns, PeakOfPatterns(patterns));
 }
 
 }  // namespace pillion::pipeline

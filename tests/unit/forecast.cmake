@@ -1,0 +1,1 @@
+pillion_test(forecast_test SOURCES forecast/forecast_test.cc LINK pillion_forecast)

@@ -1,0 +1,1 @@
+pillion_test(head_effects_test SOURCES head/crash_points_test.cc head/effect_runner_test.cc LINK pillion_head_effects)

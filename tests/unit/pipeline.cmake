@@ -1,0 +1,3 @@
+pillion_test(pipeline_test
+  SOURCES pipeline/schedules_test.cc pipeline/simulate_test.cc
+  LINK pillion_pipeline)
