@@ -87,7 +87,8 @@ Status Executor::RunActions() {
                                 pipeline::ActionName(instruction.action));
     }
     trace.start_ns = clock_.NowNs();
-    if (status = Compute(instruction); !status.ok()) return Failed(status, pipeline::ActionName(instruction.action));
+    if (status = Compute(instruction); !status.ok())
+      return Failed(status, pipeline::ActionName(instruction.action));
     PassOn(instruction);
     trace.end_ns = now_ns = clock_.NowNs();
   }
@@ -129,11 +130,13 @@ Status Executor::Compute(const Instruction& instruction) {
   }
 }
 
-// Releases before it fills: whoever gets the output may rely on the input's buffer being free (program.h).
+// Releases before it fills: whoever gets the output may rely on the input's buffer being free
+// (program.h).
 void Executor::PassOn(const Instruction& instruction) {
   if (instruction.input != kNoMessage) {
     const Message& message = program_.messages[instruction.input];
-    if (!program_.slots[message.slot].IsLocal()) transport_->Release(message.slot, RoundOf(message));
+    if (!program_.slots[message.slot].IsLocal())
+      transport_->Release(message.slot, RoundOf(message));
   }
   if (instruction.output != kNoMessage) {
     const Message& message = program_.messages[instruction.output];

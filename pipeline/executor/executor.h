@@ -1,5 +1,5 @@
-// Runs one rank of a compiled plan: its actions in order, on a module, over a transport, with the trainer's bubble
-// edges on the board.
+// Runs one rank of a compiled plan: its actions in order, on a module, over a transport, with the
+// trainer's bubble edges on the board.
 #ifndef PILLION_PIPELINE_EXECUTOR_EXECUTOR_H_
 #define PILLION_PIPELINE_EXECUTOR_EXECUTOR_H_
 
@@ -17,7 +17,7 @@
 namespace pillion::executor {
 
 struct ExecutorOptions {
-  pillion_board* board = nullptr;  // may stay NULL; not owned
+  pillion_board* board = nullptr;     // may stay NULL; not owned
   int64_t join_timeout_ms = 120'000;  // for all ranks to come
   int64_t peer_timeout_ms = 60'000;   // for one message
 };
@@ -30,9 +30,9 @@ struct ActionTrace {
 
 struct IterationTrace {
   uint64_t iteration = 0;
-  bool quiet = false;   // no side task runs (the board's A/B)
-  int64_t start_ns = 0;  // CLOCK_MONOTONIC
-  int64_t end_ns = 0;    // after the optimiser's step
+  bool quiet = false;                // no side task runs (the board's A/B)
+  int64_t start_ns = 0;              // CLOCK_MONOTONIC
+  int64_t end_ns = 0;                // after the optimiser's step
   std::vector<ActionTrace> actions;  // as in Program::instructions[rank]
 
   int64_t WaitNs() const;  // sum over actions of start - ready
@@ -45,7 +45,8 @@ class Executor {
            const ExecutorOptions& options);
 
   Status Join();
-  // One iteration. An error is told to all ranks, and names the rank that it came from; the run is over then.
+  // One iteration. An error is told to all ranks, and names the rank that it came from; the run is
+  // over then.
   Status RunIteration();
   void Leave();
 

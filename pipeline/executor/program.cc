@@ -34,7 +34,8 @@ Status RefuseUnsupported(const Plan& plan) {
   return Status();
 }
 
-// Where every F, I (or B) and W of (stage, micro-batch) stands; a place with rank -1 does not exist.
+// Where every F, I (or B) and W of (stage, micro-batch) stands; a place with rank -1 does not
+// exist.
 class Places {
  public:
   explicit Places(const Program& program)
@@ -43,8 +44,12 @@ class Places {
         backward_(forward_),
         weight_(forward_) {}
 
-  ActionPlace& forward(int32_t stage, int32_t microbatch) { return forward_[Key(stage, microbatch)]; }
-  ActionPlace& backward(int32_t stage, int32_t microbatch) { return backward_[Key(stage, microbatch)]; }
+  ActionPlace& forward(int32_t stage, int32_t microbatch) {
+    return forward_[Key(stage, microbatch)];
+  }
+  ActionPlace& backward(int32_t stage, int32_t microbatch) {
+    return backward_[Key(stage, microbatch)];
+  }
   ActionPlace& weight(int32_t stage, int32_t microbatch) { return weight_[Key(stage, microbatch)]; }
 
  private:
@@ -60,7 +65,8 @@ Status FindPlaces(const Program& program, Places* places) {
     const auto& instructions = program.instructions[rank];
     for (int32_t index = 0; index < static_cast<int32_t>(instructions.size()); ++index) {
       const Action& action = instructions[index].action;
-      ActionPlace& place = action.type == ActionType::kForward ? places->forward(action.stage, action.microbatch)
+      ActionPlace& place = action.type == ActionType::kForward
+                               ? places->forward(action.stage, action.microbatch)
                            : action.type == ActionType::kWeightGradient
                                ? places->weight(action.stage, action.microbatch)
                                : places->backward(action.stage, action.microbatch);
@@ -77,7 +83,8 @@ Status FindPlaces(const Program& program, Places* places) {
       if (places->forward(s, m).rank < 0) return InvalidArgument(what + " has no F");
       ActionPlace backward = places->backward(s, m);
       if (backward.rank < 0) return InvalidArgument(what + " has neither I nor B");
-      bool split = program.instructions[backward.rank][backward.index].action.type == ActionType::kInputGradient;
+      bool split = program.instructions[backward.rank][backward.index].action.type ==
+                   ActionType::kInputGradient;
       if (split != (places->weight(s, m).rank >= 0)) {
         return InvalidArgument(what + (split ? " has I but no W" : " has both B and W"));
       }
@@ -92,19 +99,22 @@ ActionPlace InputOf(const Program& program, Places* places, const Action& action
     return places->forward(action.stage - 1, action.microbatch);
   }
   bool backward = action.type == ActionType::kInputGradient || action.type == ActionType::kBackward;
-  if (backward && action.stage + 1 < program.stages) return places->backward(action.stage + 1, action.microbatch);
+  if (backward && action.stage + 1 < program.stages)
+    return places->backward(action.stage + 1, action.microbatch);
   return {-1, -1};
 }
 
 // What has to precede `action` on its own rank, or rank -1.
 ActionPlace OwnInputOf(Places* places, const Action& action) {
   if (action.type == ActionType::kForward) return {-1, -1};
-  if (action.type == ActionType::kWeightGradient) return places->backward(action.stage, action.microbatch);
+  if (action.type == ActionType::kWeightGradient)
+    return places->backward(action.stage, action.microbatch);
   return places->forward(action.stage, action.microbatch);
 }
 
 Status DescribeCircle(const Program& program, Places* places, const std::vector<int32_t>& next) {
-  // Every rank that has work left waits; following what each waits for must come back to a rank seen before.
+  // Every rank that has work left waits; following what each waits for must come back to a rank
+  // seen before.
   int32_t rank = 0;
   while (next[rank] == static_cast<int32_t>(program.instructions[rank].size())) ++rank;
   std::vector<int32_t> seen;
@@ -113,14 +123,17 @@ Status DescribeCircle(const Program& program, Places* places, const std::vector<
     seen.push_back(rank);
     const Action& action = program.instructions[rank][next[rank]].action;
     ActionPlace own = OwnInputOf(places, action);
-    ActionPlace needed = own.rank >= 0 && own.index >= next[rank] ? own : InputOf(program, places, action);
-    text += (text.empty() ? "" : ", ") + NameAt(program, {rank, next[rank]}) + " waits for " + NameAt(program, needed);
+    ActionPlace needed =
+        own.rank >= 0 && own.index >= next[rank] ? own : InputOf(program, places, action);
+    text += (text.empty() ? "" : ", ") + NameAt(program, {rank, next[rank]}) + " waits for " +
+            NameAt(program, needed);
     rank = needed.rank;
   }
   return FailedPrecondition("the plan cannot complete: " + text);
 }
 
-// Runs the orders without time: one topological order of everything, or the reason why there is none.
+// Runs the orders without time: one topological order of everything, or the reason why there is
+// none.
 Status FindGlobalOrder(Places* places, Program* program) {
   std::vector<int32_t> next(program->ranks, 0);
   auto done = [&](ActionPlace place) { return place.rank < 0 || place.index < next[place.rank]; };
@@ -174,8 +187,9 @@ void MakeMessages(Places* places, Program* program) {
   }
 }
 
-// Which actions of two consecutive iterations the plan orders before which, by vector clocks: Seen(iteration, place)
-// [r] is the number of actions of rank r (counted over both iterations) that are done when the action starts.
+// Which actions of two consecutive iterations the plan orders before which, by vector clocks:
+// Seen(iteration, place) [r] is the number of actions of rank r (counted over both iterations) that
+// are done when the action starts.
 class HappensBefore {
  public:
   explicit HappensBefore(const Program& program) : program_(program), offsets_(program.ranks) {
@@ -191,7 +205,8 @@ class HappensBefore {
     }
   }
 
-  // Whether `before` (of iteration a) ends before `after` (of iteration b) starts, whatever the timing.
+  // Whether `before` (of iteration a) ends before `after` (of iteration b) starts, whatever the
+  // timing.
   bool Ordered(int32_t a, ActionPlace before, int32_t b, ActionPlace after) const {
     return Row(b, after)[before.rank] > Index(a, before);
   }
@@ -201,7 +216,8 @@ class HappensBefore {
     return iteration * static_cast<int32_t>(program_.instructions[place.rank].size()) + place.index;
   }
   const int32_t* Row(int32_t iteration, ActionPlace place) const {
-    return &seen_[iteration * iteration_size_ + (offsets_[place.rank] + place.index) * program_.ranks];
+    return &seen_[iteration * iteration_size_ +
+                  (offsets_[place.rank] + place.index) * program_.ranks];
   }
   void Visit(int32_t iteration, ActionPlace place) {
     int32_t* row = const_cast<int32_t*>(Row(iteration, place));
@@ -217,7 +233,8 @@ class HappensBefore {
       join(iteration - 1, {place.rank, static_cast<int32_t>(instructions.size()) - 1});
     }
     const int32_t input = instructions[place.index].input;
-    if (input != kNoMessage) join(iteration, {program_.messages[input].from_rank, program_.messages[input].from_index});
+    if (input != kNoMessage)
+      join(iteration, {program_.messages[input].from_rank, program_.messages[input].from_index});
   }
 
   const Program& program_;
@@ -229,9 +246,11 @@ class HappensBefore {
 ActionPlace WriterOf(const Message& message) { return {message.from_rank, message.from_index}; }
 ActionPlace ReaderOf(const Message& message) { return {message.to_rank, message.to_index}; }
 
-// Each message takes the first slot of its boundary whose last reader is ordered before its writer. Writers of one
-// boundary stand on one rank, so a slot that is free stays free, and taking the first is as good as any.
-void AssignSlots(const HappensBefore& order, const std::vector<size_t>& boundary_bytes, Program* program) {
+// Each message takes the first slot of its boundary whose last reader is ordered before its writer.
+// Writers of one boundary stand on one rank, so a slot that is free stays free, and taking the
+// first is as good as any.
+void AssignSlots(const HappensBefore& order, const std::vector<size_t>& boundary_bytes,
+                 Program* program) {
   struct Open {
     int32_t slot;
     int32_t last_message;
@@ -242,7 +261,8 @@ void AssignSlots(const HappensBefore& order, const std::vector<size_t>& boundary
     const int32_t id = program->instructions[place.rank][place.index].output;
     if (id == kNoMessage) continue;
     Message& message = program->messages[id];
-    auto& open = message.to_stage > message.from_stage ? forward[message.from_stage] : backward[message.from_stage];
+    auto& open = message.to_stage > message.from_stage ? forward[message.from_stage]
+                                                       : backward[message.from_stage];
     auto free = std::find_if(open.begin(), open.end(), [&](const Open& candidate) {
       return order.Ordered(0, ReaderOf(program->messages[candidate.last_message]), 0, place);
     });
@@ -298,10 +318,12 @@ uint64_t Program::Fingerprint() const {
   for (const auto& list : instructions) {
     words.push_back(static_cast<int64_t>(list.size()));
     for (const Instruction& i : list) {
-      words.insert(words.end(), {static_cast<int64_t>(i.action.type), i.action.stage, i.action.microbatch});
+      words.insert(words.end(),
+                   {static_cast<int64_t>(i.action.type), i.action.stage, i.action.microbatch});
     }
   }
-  for (const Slot& slot : slots) words.insert(words.end(), {slot.from_rank, slot.to_rank, static_cast<int64_t>(slot.bytes)});
+  for (const Slot& slot : slots)
+    words.insert(words.end(), {slot.from_rank, slot.to_rank, static_cast<int64_t>(slot.bytes)});
   return Checksum64(words.data(), words.size() * sizeof(int64_t));
 }
 
@@ -309,8 +331,9 @@ Result<Program> Compile(const Plan& plan, const std::vector<size_t>& boundary_by
   PILLION_RETURN_IF_ERROR(pipeline::ValidateShape(plan));
   PILLION_RETURN_IF_ERROR(RefuseUnsupported(plan));
   if (boundary_bytes.size() + 1 != plan.stages.size()) {
-    return InvalidArgument(std::to_string(boundary_bytes.size()) + " boundary sizes were given for " +
-                           std::to_string(plan.stages.size()) + " stages; one per stage but the last is needed");
+    return InvalidArgument(std::to_string(boundary_bytes.size()) +
+                           " boundary sizes were given for " + std::to_string(plan.stages.size()) +
+                           " stages; one per stage but the last is needed");
   }
   Program program;
   program.ranks = plan.devices;
@@ -332,8 +355,10 @@ Result<Program> Compile(const Plan& plan, const std::vector<size_t>& boundary_by
   return program;
 }
 
-std::vector<uint32_t> SteadyWaitsUs(const Program& program, int32_t rank, const DurationUs& duration_us) {
-  // The second iteration already has the rhythm's gaps at its start; the third is kept for slow starters.
+std::vector<uint32_t> SteadyWaitsUs(const Program& program, int32_t rank,
+                                    const DurationUs& duration_us) {
+  // The second iteration already has the rhythm's gaps at its start; the third is kept for slow
+  // starters.
   constexpr int kIterations = 3;
   std::vector<double> free_at(program.ranks, 0);
   std::vector<double> arrival(program.messages.size(), 0);

@@ -1,5 +1,5 @@
-// The file in which the ranks of a host meet. Byte 0 is locked while somebody creates or inspects it, byte 1 + r as
-// long as rank r's process lives.
+// The file in which the ranks of a host meet. Byte 0 is locked while somebody creates or inspects
+// it, byte 1 + r as long as rank r's process lives.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -38,7 +38,9 @@ class SharedFile final : public SlotMemory {
   ~SharedFile() override { munmap(base_, bytes_); }
 
   uint8_t* base() override { return base_; }
-  bool IsAlive(int32_t rank) override { return rank == rank_ || IsLocked(file_.get(), LockOfRank(rank)); }
+  bool IsAlive(int32_t rank) override {
+    return rank == rank_ || IsLocked(file_.get(), LockOfRank(rank));
+  }
   void AllJoined() override {
     if (rank_ == 0) unlink(path_.c_str());
   }
@@ -51,8 +53,8 @@ class SharedFile final : public SlotMemory {
   const int32_t rank_;
 };
 
-// Opens or creates, and holds the creation lock. Somebody may unlink the file between our open and our lock: then
-// the lock is on a file that nobody will find, and we start over.
+// Opens or creates, and holds the creation lock. Somebody may unlink the file between our open and
+// our lock: then the lock is on a file that nobody will find, and we start over.
 Result<FileDescriptor> OpenLocked(const std::string& path) {
   while (true) {
     FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -77,27 +79,31 @@ bool AnyRankLives(int fd, int32_t ranks) {
   return false;
 }
 
-Status CheckSame(const Header& header, const Program& program, size_t bytes, const std::string& path) {
-  if (header.magic.load(std::memory_order_acquire) == kSlotMemoryMagic && header.size_bytes == bytes &&
-      header.fingerprint == program.Fingerprint()) {
+Status CheckSame(const Header& header, const Program& program, size_t bytes,
+                 const std::string& path) {
+  if (header.magic.load(std::memory_order_acquire) == kSlotMemoryMagic &&
+      header.size_bytes == bytes && header.fingerprint == program.Fingerprint()) {
     return Status();
   }
-  return InvalidArgument(path + ": the other ranks of this run have another plan; give all ranks the same options");
+  return InvalidArgument(
+      path + ": the other ranks of this run have another plan; give all ranks the same options");
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> OpenSharedTransport(const std::string& path, int32_t rank, const Program& program,
-                                                       const Clock& clock) {
+Result<std::unique_ptr<Transport>> OpenSharedTransport(const std::string& path, int32_t rank,
+                                                       const Program& program, const Clock& clock) {
   if (rank < 0 || rank >= program.ranks) {
-    return InvalidArgument("rank " + std::to_string(rank) + " of a plan with " + std::to_string(program.ranks) + " ranks");
+    return InvalidArgument("rank " + std::to_string(rank) + " of a plan with " +
+                           std::to_string(program.ranks) + " ranks");
   }
   PILLION_ASSIGN_OR_RETURN(FileDescriptor file, OpenLocked(path));
   const size_t bytes = SlotMemoryLayout(program).size_bytes();
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return ErrnoStatus("stat " + path);
   const bool fresh = !AnyRankLives(file.get(), program.ranks);
-  if (fresh && (ftruncate(file.get(), 0) != 0 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)) {
+  if (fresh &&
+      (ftruncate(file.get(), 0) != 0 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)) {
     return ErrnoStatus("resize " + path);
   }
   // Memory for all of it now, or the first write to a page of a full /dev/shm would be a SIGBUS.
@@ -106,7 +112,8 @@ Result<std::unique_ptr<Transport>> OpenSharedTransport(const std::string& path, 
       return ErrnoStatus("reserve " + std::to_string(bytes) + " bytes in " + path, error);
     }
   } else if (static_cast<size_t>(info.st_size) != bytes) {
-    return InvalidArgument(path + ": the other ranks of this run have another plan; give all ranks the same options");
+    return InvalidArgument(
+        path + ": the other ranks of this run have another plan; give all ranks the same options");
   }
   struct flock mine = LockOf(LockOfRank(rank), F_WRLCK);
   if (fcntl(file.get(), F_OFD_SETLK, &mine) != 0) {
@@ -115,7 +122,8 @@ Result<std::unique_ptr<Transport>> OpenSharedTransport(const std::string& path, 
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (mapped == MAP_FAILED) return ErrnoStatus("map " + path);
   const int fd = file.get();
-  auto memory = std::make_shared<SharedFile>(std::move(file), static_cast<uint8_t*>(mapped), bytes, path, rank);
+  auto memory = std::make_shared<SharedFile>(std::move(file), static_cast<uint8_t*>(mapped), bytes,
+                                             path, rank);
   auto* header = reinterpret_cast<Header*>(memory->base());
   if (fresh) {
     header->fingerprint = program.Fingerprint();

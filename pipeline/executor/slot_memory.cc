@@ -8,14 +8,16 @@
 namespace pillion::executor {
 namespace {
 
-// How often a sleeper looks whether the others live. Long, because every look interrupts what runs in the bubble.
+// How often a sleeper looks whether the others live. Long, because every look interrupts what runs
+// in the bubble.
 constexpr int64_t kLivenessPollNs = 100 * kNanosPerMilli;
 
 size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 class MemoryTransport final : public Transport {
  public:
-  MemoryTransport(std::shared_ptr<SlotMemory> memory, int32_t rank, const Program& program, const Clock& clock)
+  MemoryTransport(std::shared_ptr<SlotMemory> memory, int32_t rank, const Program& program,
+                  const Clock& clock)
       : memory_(std::move(memory)),
         layout_(program),
         program_(program),
@@ -34,8 +36,8 @@ class MemoryTransport final : public Transport {
     FutexWakeAll(&Me().presence);
     for (int32_t peer = 0; peer < program_.ranks; ++peer) {
       PILLION_RETURN_IF_ERROR(Await(&ranks_[peer].presence, peer, deadline_ns, [&](uint32_t seen) {
-        return seen != kAbsent;
-      }).WithContext("joining"));
+                                return seen != kAbsent;
+                              }).WithContext("joining"));
     }
     memory_->AllJoined();
     return Status();
@@ -46,9 +48,13 @@ class MemoryTransport final : public Transport {
     FutexWakeAll(&Me().presence);
   }
 
-  void Fail(const Status& why) override { (void)Report(why.code(), NameRank(rank_) + ": " + why.message()); }
+  void Fail(const Status& why) override {
+    (void)Report(why.code(), NameRank(rank_) + ": " + why.message());
+  }
 
-  void SetPosition(int32_t index) override { Me().position.store(index, std::memory_order_relaxed); }
+  void SetPosition(int32_t index) override {
+    Me().position.store(index, std::memory_order_relaxed);
+  }
 
   Buffer BufferOf(int32_t slot) override {
     return {memory_->base() + layout_.buffer_offset(slot), program_.slots[slot].bytes};
@@ -72,7 +78,8 @@ class MemoryTransport final : public Transport {
   std::string NameWork(int32_t rank) const {
     const int32_t position = ranks_[rank].position.load(std::memory_order_relaxed);
     const auto& instructions = program_.instructions[rank];
-    if (position < 0 || position >= static_cast<int32_t>(instructions.size())) return NameRank(rank);
+    if (position < 0 || position >= static_cast<int32_t>(instructions.size()))
+      return NameRank(rank);
     return NameRank(rank) + " (in " + pipeline::ActionName(instructions[position].action) + ")";
   }
 
@@ -82,7 +89,8 @@ class MemoryTransport final : public Transport {
   }
 
   Status AwaitWord(int32_t slot, uint32_t wanted, int32_t peer, int64_t deadline_ns) {
-    return Await(&slots_[slot].word, peer, deadline_ns, [wanted](uint32_t seen) { return seen == wanted; });
+    return Await(&slots_[slot].word, peer, deadline_ns,
+                 [wanted](uint32_t seen) { return seen == wanted; });
   }
 
   // The first failure is the one that counts. Its text is there when `failure` is 2.
@@ -110,7 +118,8 @@ class MemoryTransport final : public Transport {
 
   Status LookForDead() {
     for (int32_t rank = 0; rank < program_.ranks; ++rank) {
-      if (rank == rank_ || ranks_[rank].presence.load(std::memory_order_acquire) != kJoined) continue;
+      if (rank == rank_ || ranks_[rank].presence.load(std::memory_order_acquire) != kJoined)
+        continue;
       if (memory_->IsAlive(rank)) continue;
       // Its lock is gone: it left in order just now, or it died.
       if (ranks_[rank].presence.load(std::memory_order_acquire) == kLeft) continue;
@@ -134,7 +143,8 @@ class MemoryTransport final : public Transport {
   }
 
   template <typename Condition>
-  Status Await(const std::atomic<uint32_t>* word, int32_t peer, int64_t deadline_ns, Condition fulfilled) {
+  Status Await(const std::atomic<uint32_t>* word, int32_t peer, int64_t deadline_ns,
+               Condition fulfilled) {
     if (fulfilled(word->load(std::memory_order_acquire))) return Status();
     Me().waits_for.store(peer, std::memory_order_relaxed);
     int64_t next_look_ns = clock_.NowNs() + kLivenessPollNs;
@@ -149,7 +159,8 @@ class MemoryTransport final : public Transport {
         break;
       }
       if (peer_left) {
-        status = Report(StatusCode::kUnavailable, NameRank(peer) + " has left before the others were done");
+        status = Report(StatusCode::kUnavailable,
+                        NameRank(peer) + " has left before the others were done");
         break;
       }
       const int64_t now_ns = clock_.NowNs();
@@ -202,12 +213,13 @@ SlotMemoryLayout::SlotMemoryLayout(const Program& program) {
   size_bytes_ = offset;
 }
 
-std::unique_ptr<Transport> MakeMemoryTransport(std::shared_ptr<SlotMemory> memory, int32_t rank, const Program& program,
-                                               const Clock& clock) {
+std::unique_ptr<Transport> MakeMemoryTransport(std::shared_ptr<SlotMemory> memory, int32_t rank,
+                                               const Program& program, const Clock& clock) {
   return std::make_unique<MemoryTransport>(std::move(memory), rank, program, clock);
 }
 
-Result<std::vector<std::unique_ptr<Transport>>> MakeThreadTransports(const Program& program, const Clock& clock) {
+Result<std::vector<std::unique_ptr<Transport>>> MakeThreadTransports(const Program& program,
+                                                                     const Clock& clock) {
   auto memory = std::make_shared<HeapMemory>(SlotMemoryLayout(program).size_bytes());
   std::vector<std::unique_ptr<Transport>> transports;
   for (int32_t rank = 0; rank < program.ranks; ++rank) {

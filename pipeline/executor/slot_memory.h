@@ -1,8 +1,8 @@
-// The memory that the ranks of a host share: one word per rank and per slot, the buffers, and the reason why a run
-// ended. Waiting is on futexes in it.
+// The memory that the ranks of a host share: one word per rank and per slot, the buffers, and the
+// reason why a run ended. Waiting is on futexes in it.
 //
-// Layout, all offsets multiples of 64: Header · RankState[ranks] · SlotState[slots] · buffers. A slot's word is
-// 2 · round while it is free for that round, and 2 · round + 1 while it is full.
+// Layout, all offsets multiples of 64: Header · RankState[ranks] · SlotState[slots] · buffers. A
+// slot's word is 2 · round while it is free for that round, and 2 · round + 1 while it is full.
 #ifndef PILLION_PIPELINE_EXECUTOR_SLOT_MEMORY_H_
 #define PILLION_PIPELINE_EXECUTOR_SLOT_MEMORY_H_
 
@@ -62,8 +62,8 @@ class SlotMemory {
   virtual void AllJoined() {}
 };
 
-std::unique_ptr<Transport> MakeMemoryTransport(std::shared_ptr<SlotMemory> memory, int32_t rank, const Program& program,
-                                               const Clock& clock);
+std::unique_ptr<Transport> MakeMemoryTransport(std::shared_ptr<SlotMemory> memory, int32_t rank,
+                                               const Program& program, const Clock& clock);
 
 }  // namespace pillion::executor
 
