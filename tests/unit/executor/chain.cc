@@ -48,14 +48,24 @@ Matrix Chain::Data(int32_t microbatch, uint64_t what) const {
 Status Chain::BeginIteration(uint64_t iteration) {
   iteration_ = iteration;
   loss_ = 0;
-  for (const auto& [layer, weight] : weights_) gradients_[layer].assign(weight.size(), 0);
+  gradients_.clear();
+  parts_.clear();
+  losses_.clear();
   return Status();
 }
 
 Status Chain::EndIteration(uint64_t) {
   if (!saved_.empty()) return Internal("activations are left over");
+  // In the order of micro-batches, whatever the order of the plan: so the sums are the same to the
+  // last bit.
+  for (const auto& [place, part] : parts_) {
+    Matrix& gradient = gradients_[place.first];
+    gradient.resize(part.size(), 0);
+    for (size_t i = 0; i < part.size(); ++i) gradient[i] += part[i];
+  }
+  for (const auto& [microbatch, loss] : losses_) loss_ += loss;
   for (auto& [layer, weight] : weights_) {
-    for (size_t i = 0; i < weight.size(); ++i) weight[i] -= 0.01 * gradients_[layer][i];
+    for (size_t i = 0; i < weight.size(); ++i) weight[i] -= 0.01 * gradients_.at(layer)[i];
   }
   return Status();
 }
@@ -97,7 +107,7 @@ Status Chain::InputGradient(int32_t stage, int32_t microbatch, Buffer output_gra
     const Matrix target = Data(microbatch, 2);
     for (size_t i = 0; i < gradient.size(); ++i) {
       gradient[i] -= target[i];
-      loss_ += 0.5 * gradient[i] * gradient[i];
+      losses_[microbatch] += 0.5 * gradient[i] * gradient[i];
     }
   }
   const pipeline::Stage& layers = plan_.stages[stage];
@@ -129,7 +139,8 @@ Status Chain::WeightGradient(int32_t stage, int32_t microbatch) {
   for (size_t local = 0; local < saved->second.pre_gradient.size(); ++local) {
     const Matrix& x = saved->second.values[local];
     const Matrix& pre = saved->second.pre_gradient[local];
-    Matrix& gradient = gradients_.at(first + static_cast<int32_t>(local));
+    Matrix& gradient = parts_[{first + static_cast<int32_t>(local), microbatch}];
+    gradient.resize(kWidth * kWidth, 0);
     for (int r = 0; r < kRows; ++r) {
       for (int k = 0; k < kWidth; ++k) {
         for (int c = 0; c < kWidth; ++c)

@@ -52,6 +52,8 @@ class Chain final : public Module {
   uint64_t iteration_ = 0;
   double loss_ = 0;
   std::map<int32_t, Matrix> weights_, gradients_;
+  std::map<std::pair<int32_t, int32_t>, Matrix> parts_;  // of gradients, by (layer, micro-batch)
+  std::map<int32_t, double> losses_;                     // by micro-batch
   std::map<std::pair<int32_t, int32_t>, Saved> saved_;
 };
 
