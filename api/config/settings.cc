@@ -1,8 +1,22 @@
 #include "api/config/settings.h"
 
+#include <stdexcept>
+
+// The parser asserts some of what a broken file can bring about, and without assertions assumes it:
+// an error, not the end of the process, and in every build.
+#undef NDEBUG
+#define TOML_ASSERT(condition) \
+  (static_cast<bool>(condition) ? void() : throw std::logic_error("broken TOML (" #condition ")"))
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 1
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wterminate"
+#endif
 #include <toml++/toml.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -156,6 +170,42 @@ std::string Position(const std::string& path, const toml::source_region& region)
   return path + ":" + std::to_string(region.begin.line) + ":" + std::to_string(region.begin.column);
 }
 
+// TOML has other than ASCII characters in strings and comments only, and toml++ runs into undefined
+// behaviour when it meets some of them elsewhere. Returns the offset of the first one there, or
+// npos.
+size_t FindStrayCharacter(std::string_view text) {
+  std::string_view closing;  // of the string or comment that `i` is in; empty: in none
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string_view rest = text.substr(i);
+    if (!closing.empty()) {
+      if (closing[0] == '"' && rest[0] == '\\') {
+        ++i;
+      } else if (rest.substr(0, closing.size()) == closing) {
+        i += closing.size() - 1;
+        closing = {};
+      } else if (rest[0] == '\n' && closing.size() == 1) {
+        closing = {};  // an error that the parser finds
+      }
+      continue;
+    }
+    if (static_cast<unsigned char>(rest[0]) >= 0x80) return i;
+    for (std::string_view quote : {"\"\"\"", "\'\'\'", "\"", "\'"}) {
+      if (!closing.empty() || rest.substr(0, quote.size()) != quote) continue;
+      closing = quote;
+      i += quote.size() - 1;
+    }
+    if (rest[0] == '#') closing = "\n";
+  }
+  return std::string_view::npos;
+}
+
+std::string Position(const std::string& path, std::string_view text, size_t offset) {
+  std::string_view before = text.substr(0, offset);
+  size_t line = 1 + static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
+  size_t column = offset - (before.rfind('\n') + 1) + 1;
+  return path + ":" + std::to_string(line) + ":" + std::to_string(column);
+}
+
 }  // namespace
 
 class Settings::Impl {
@@ -254,12 +304,18 @@ class Settings::Impl {
 
   Status ApplyFile(const std::string& path) const {
     PILLION_ASSIGN_OR_RETURN(std::string text, ReadFile(path, limits::kConfigBytes));
+    if (size_t stray = FindStrayCharacter(text); stray != std::string_view::npos) {
+      return InvalidArgument(Position(path, text, stray) +
+                             ": only strings and comments may hold other than ASCII characters");
+    }
     toml::table table;
     try {
       table = toml::parse(text, path);
     } catch (const toml::parse_error& error) {
       return InvalidArgument(Position(path, error.source()) + ": " +
                              std::string(error.description()));
+    } catch (const std::exception& error) {
+      return InvalidArgument(path + ": " + error.what());
     }
     PILLION_RETURN_IF_ERROR(ApplyTable(path, table, true));
     if (const toml::table* own = table[section_].as_table()) return ApplyTable(path, *own, false);

@@ -115,6 +115,17 @@ TEST_F(SettingsTest, BrokenTomlIsNamedWithItsPlace) {
   ExpectError(settings_.Apply({"--config", file}), {file + ":2:"});
 }
 
+TEST_F(SettingsTest, OtherThanAsciiIsForStringsAndComments) {
+  std::string file = File("# grüße \"\nstate_dir = \"ü \\\" '\" # ü\n[head]\nport = 4\n");
+  ASSERT_TRUE(settings_.Apply({"--config", file}).ok());
+  EXPECT_EQ(state_dir_, "ü \" '");
+  EXPECT_EQ(port_, 4);
+  file = File(
+      "state_dir = \'\'\'a\n'ü\'\'\'\nratio = \xEF\xBB\xBF"
+      "2\n");
+  ExpectError(settings_.Apply({"--config", file}), {file + ":3:9", "ASCII"});
+}
+
 TEST_F(SettingsTest, AMissingFileIsAnError) {
   Status status = settings_.Apply({"--config", directory_ + "/none.toml"});
   EXPECT_EQ(status.code(), StatusCode::kNotFound);

@@ -369,12 +369,15 @@ TEST_F(EngineTest, ADeadHostCostsItsBubblesOnly) {
   trainer.Iterate(20, {6 * kMs});
   dead->Kill();
   uint64_t before = StepsOf(second);
-  trainer.Iterate(40, {6 * kMs});
-  EXPECT_GT(StepsOf(second), before);  // even before anybody removes the dead one
+  // A busy machine may spoil some bubbles: go on until one was used, within a bound.
+  auto second_goes_on = [&] {
+    for (int round = 0; round < 50 && StepsOf(second) == before; ++round) trainer.Iterate(20, {6 * kMs});
+    return StepsOf(second) > before;
+  };
+  EXPECT_TRUE(second_goes_on());  // even before anybody removes the dead one
   engine_->RemoveResident(first);
   before = StepsOf(second);
-  trainer.Iterate(20, {6 * kMs});
-  EXPECT_GT(StepsOf(second), before);
+  EXPECT_TRUE(second_goes_on());
 }
 
 TEST_F(EngineTest, SeedsComeFromThePlan) {

@@ -1,0 +1,5 @@
+pillion_fuzzer(checkpoint_fuzz checkpoint_fuzz.cc checkpoint pillion_checkpoints)
+pillion_fuzzer(wal_fuzz wal_fuzz.cc wal pillion_store)
+pillion_fuzzer(config_fuzz config_fuzz.cc config pillion_config)
+pillion_fuzzer(graph_fuzz graph_fuzz.cc graph pillion_sidetasks)
+pillion_fuzzer(image_fuzz image_fuzz.cc image pillion_sidetasks)
