@@ -27,14 +27,16 @@ Result<std::string> ReadText(const std::string& path) {
     PILLION_ASSIGN_OR_RETURN(std::string bytes, ReadFile(file, kTextBytes - text.size()));
     text += bytes;
   }
-  if (text.empty()) return InvalidArgument("training text " + path + ": the directory has no files");
+  if (text.empty())
+    return InvalidArgument("training text " + path + ": the directory has no files");
   return text;
 }
 
-size_t SampleOffset(const std::string& text, size_t length, uint64_t seed, uint64_t iteration, int32_t microbatch,
-                    int32_t row) {
+size_t SampleOffset(const std::string& text, size_t length, uint64_t seed, uint64_t iteration,
+                    int32_t microbatch, int32_t row) {
   PILLION_CHECK(text.size() >= length, "callers check that the text is long enough");
-  const std::array<uint64_t, 4> key = {seed, iteration, static_cast<uint64_t>(microbatch), static_cast<uint64_t>(row)};
+  const std::array<uint64_t, 4> key = {seed, iteration, static_cast<uint64_t>(microbatch),
+                                       static_cast<uint64_t>(row)};
   return Checksum64(key.data(), sizeof key) % (text.size() - length + 1);
 }
 

@@ -32,8 +32,10 @@ struct Embedding final : Layer {
 struct Block final : Layer {
   explicit Block(const GptOptions& o)
       : heads(o.heads),
-        norm1(register_module("norm1", torch::nn::LayerNorm(torch::nn::LayerNormOptions({o.width})))),
-        norm2(register_module("norm2", torch::nn::LayerNorm(torch::nn::LayerNormOptions({o.width})))),
+        norm1(
+            register_module("norm1", torch::nn::LayerNorm(torch::nn::LayerNormOptions({o.width})))),
+        norm2(
+            register_module("norm2", torch::nn::LayerNorm(torch::nn::LayerNormOptions({o.width})))),
         qkv(register_module("qkv", torch::nn::Linear(o.width, 3 * o.width))),
         project(register_module("project", torch::nn::Linear(o.width, o.width))),
         widen(register_module("widen", torch::nn::Linear(o.width, 4 * o.width))),
@@ -80,7 +82,10 @@ std::shared_ptr<Layer> MakeLayer(const GptOptions& options, int32_t layer) {
 class TorchGpt final : public Gpt {
  public:
   TorchGpt(const GptOptions& options, const pipeline::Plan& plan, int32_t rank, std::string text)
-      : options_(options), microbatches_(plan.microbatches), stages_(plan.stages), text_(std::move(text)) {
+      : options_(options),
+        microbatches_(plan.microbatches),
+        stages_(plan.stages),
+        text_(std::move(text)) {
     std::vector<Tensor> parameters;
     for (const pipeline::Stage& stage : plan.stages) {
       if (stage.device != rank) continue;
@@ -90,7 +95,8 @@ class TorchGpt final : public Gpt {
       }
     }
     if (!parameters.empty()) {
-      optimizer_ = std::make_unique<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(options.learning_rate));
+      optimizer_ = std::make_unique<torch::optim::AdamW>(
+          parameters, torch::optim::AdamWOptions(options.learning_rate));
     }
   }
 
@@ -103,7 +109,8 @@ class TorchGpt final : public Gpt {
   }
 
   Status EndIteration(uint64_t iteration) override {
-    if (!std::isfinite(loss_)) return TaskFailed("the loss of iteration " + std::to_string(iteration) + " is no number");
+    if (!std::isfinite(loss_))
+      return TaskFailed("the loss of iteration " + std::to_string(iteration) + " is no number");
     return Guard([&] {
       if (optimizer_ == nullptr) return;
       optimizer_->step();
@@ -126,14 +133,16 @@ class TorchGpt final : public Gpt {
       if (output.data != nullptr) {
         View(output).copy_(x.detach());
       } else {
-        x = torch::cross_entropy_loss(x.view({-1, kBytes}), Samples(microbatch, 1).view(-1)) / microbatches_;
+        x = torch::cross_entropy_loss(x.view({-1, kBytes}), Samples(microbatch, 1).view(-1)) /
+            microbatches_;
         loss_ += x.item<double>();
       }
       saved.output = x;
     });
   }
 
-  Status Backward(int32_t stage, int32_t microbatch, Buffer output_gradient, Buffer input_gradient) override {
+  Status Backward(int32_t stage, int32_t microbatch, Buffer output_gradient,
+                  Buffer input_gradient) override {
     return Guard([&] {
       Saved saved = std::move(saved_.at({stage, microbatch}));
       saved_.erase({stage, microbatch});
@@ -150,7 +159,9 @@ class TorchGpt final : public Gpt {
     Tensor input, output;
   };
 
-  static Status NoSplit() { return Unsupported("this model computes input and weight gradients together"); }
+  static Status NoSplit() {
+    return Unsupported("this model computes input and weight gradients together");
+  }
 
   // LibTorch's exceptions stop here.
   template <typename Body>
@@ -164,7 +175,8 @@ class TorchGpt final : public Gpt {
   }
 
   Tensor View(Buffer buffer) const {
-    return torch::from_blob(buffer.data, {options_.batch, options_.context, options_.width}, torch::kFloat32);
+    return torch::from_blob(buffer.data, {options_.batch, options_.context, options_.width},
+                            torch::kFloat32);
   }
 
   // The bytes of a micro-batch, `shift` after where its samples begin.
@@ -173,7 +185,8 @@ class TorchGpt final : public Gpt {
     Tensor tokens = torch::empty({options_.batch, options_.context}, torch::kInt64);
     auto* to = tokens.data_ptr<int64_t>();
     for (int32_t row = 0; row < options_.batch; ++row) {
-      const size_t from = shift + SampleOffset(text_, length + 1, options_.seed, iteration_, microbatch, row);
+      const size_t from =
+          shift + SampleOffset(text_, length + 1, options_.seed, iteration_, microbatch, row);
       for (size_t i = 0; i < length; ++i) *to++ = static_cast<unsigned char>(text_[from + i]);
     }
     return tokens;
@@ -192,16 +205,21 @@ class TorchGpt final : public Gpt {
 
 }  // namespace
 
-Result<std::unique_ptr<Gpt>> MakeGpt(const GptOptions& options, const pipeline::Plan& plan, int32_t rank,
-                                     const std::string& text) {
+Status CheckGpt(const GptOptions& options, const std::string& text) {
   if (options.heads < 1 || options.width % options.heads != 0) {
     return InvalidArgument("width " + std::to_string(options.width) + " does not divide into " +
                            std::to_string(options.heads) + " heads");
   }
   if (text.size() < static_cast<size_t>(options.context) + 1) {
-    return InvalidArgument("the training text has " + std::to_string(text.size()) + " bytes; a sample needs " +
-                           std::to_string(options.context + 1));
+    return InvalidArgument("the training text has " + std::to_string(text.size()) +
+                           " bytes; a sample needs " + std::to_string(options.context + 1));
   }
+  return Status();
+}
+
+Result<std::unique_ptr<Gpt>> MakeGpt(const GptOptions& options, const pipeline::Plan& plan,
+                                     int32_t rank, const std::string& text) {
+  PILLION_RETURN_IF_ERROR(CheckGpt(options, text));
   try {
     torch::set_num_threads(1);
     torch::set_num_interop_threads(1);

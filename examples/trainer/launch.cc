@@ -46,13 +46,15 @@ Status Start(int32_t rank, std::vector<std::string> arguments, Rank* to) {
 }
 
 // False at the end of the output.
-bool ReadLines(int32_t rank, Rank* from, const std::function<void(int32_t, const std::string&)>& on_line) {
+bool ReadLines(int32_t rank, Rank* from,
+               const std::function<void(int32_t, const std::string&)>& on_line) {
   char buffer[65536];
   const ssize_t bytes = read(from->output.get(), buffer, sizeof buffer);
   if (bytes < 0 && errno == EINTR) return true;
   if (bytes <= 0) return false;
   from->partial.append(buffer, static_cast<size_t>(bytes));
-  for (size_t end; (end = from->partial.find('\n')) != std::string::npos; from->partial.erase(0, end + 1)) {
+  for (size_t end; (end = from->partial.find('\n')) != std::string::npos;
+       from->partial.erase(0, end + 1)) {
     on_line(rank, from->partial.substr(0, end));
   }
   return true;
@@ -60,9 +62,10 @@ bool ReadLines(int32_t rank, Rank* from, const std::function<void(int32_t, const
 
 Status HowItEnded(int32_t rank, int status) {
   const std::string name = "rank " + std::to_string(rank);
-  if (WIFSIGNALED(status)) return Unavailable(name + " was ended by signal " + std::to_string(WTERMSIG(status)));
+  if (WIFSIGNALED(status))
+    return Unavailable(name + " was ended by signal " + std::to_string(WTERMSIG(status)));
   if (WEXITSTATUS(status) == 0) return Status();
-  return Unavailable(name + " ended with exit code " + std::to_string(WEXITSTATUS(status)) + "; its message is above");
+  return Unavailable(name + " ended with exit code " + std::to_string(WEXITSTATUS(status)));
 }
 
 }  // namespace
@@ -71,7 +74,8 @@ Status LaunchRanks(int32_t ranks, const std::vector<std::string>& arguments,
                    const std::function<void(int32_t, const std::string&)>& on_line) {
   std::vector<Rank> running(ranks);
   Status first;
-  for (int32_t rank = 0; rank < ranks && first.ok(); ++rank) first = Start(rank, arguments, &running[rank]);
+  for (int32_t rank = 0; rank < ranks && first.ok(); ++rank)
+    first = Start(rank, arguments, &running[rank]);
   int64_t kill_at_ns = first.ok() ? INT64_MAX : 0;
   // A rank is done when its output ends; then its exit status is at hand.
   while (true) {
@@ -84,7 +88,8 @@ Status LaunchRanks(int32_t ranks, const std::vector<std::string>& arguments,
     }
     if (polls.empty()) return first;
     const bool failing = kill_at_ns != INT64_MAX;
-    if (poll(polls.data(), polls.size(), failing ? 100 : -1) < 0 && errno != EINTR) return ErrnoStatus("poll");
+    if (poll(polls.data(), polls.size(), failing ? 100 : -1) < 0 && errno != EINTR)
+      return ErrnoStatus("poll");
     for (size_t i = 0; i < polls.size(); ++i) {
       Rank& rank = running[of[i]];
       if (polls[i].revents == 0 || ReadLines(of[i], &rank, on_line)) continue;
