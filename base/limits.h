@@ -56,6 +56,7 @@ inline constexpr uint32_t kResidentsPerDevice = 16;
 inline constexpr int64_t kStopGraceUs = 2'000;              // overrun after which a host is stopped
 inline constexpr int64_t kHostStartMs = 60'000;             // Init and load of one task
 inline constexpr uint64_t kLogLineBytes = 4096;
+inline constexpr uint32_t kMetricsPerTask = 64;             // names that one task may report
 inline constexpr uint64_t kHostMessageBytes = 128 << 10;    // one SOCK_SEQPACKET message to or from a host
 
 // Files.

@@ -5,4 +5,4 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh
 cmake --preset dev
 cmake --build --preset dev
-ctest --preset dev -j 2 "$@"
+ctest --preset dev -j 2 --repeat until-pass:2 "$@"

@@ -85,8 +85,14 @@ void CallsHost::Answer(uint64_t call, Result<std::string> result) {
   } else {
     done.result = *std::move(result);
   }
-  Status status = socket_->Send(done, kSendWaitMs);
-  if (status.code() == StatusCode::kUnavailable) worker_gone_ = true;
+  answers_.push_back(std::move(done));
+}
+
+void CallsHost::AfterTurn() {
+  for (const CallDoneMessage& done : answers_) {
+    if (socket_->Send(done, kSendWaitMs).code() == StatusCode::kUnavailable) worker_gone_ = true;
+  }
+  answers_.clear();
 }
 
 }  // namespace pillion::worker

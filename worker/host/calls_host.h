@@ -22,6 +22,7 @@ class CallsHost final : public host::TurnClient {
 
   host::StepReport RunStep(int64_t time_left_ns) override;
   bool HandleCommands() override;
+  void AfterTurn() override;
 
  private:
   struct PendingCall {
@@ -35,6 +36,7 @@ class CallsHost final : public host::TurnClient {
   host::TurnLoop loop_;
   std::deque<PendingCall> pending_;
   std::vector<std::string> inputs_;  // of the Call that follows them
+  std::vector<CallDoneMessage> answers_;  // sent after the turn: no step waits for the worker
   bool worker_gone_ = false;
 };
 

@@ -13,8 +13,9 @@
 // ahead of the Init or Call that takes them all.
 //
 // Steps conversation:   W Input* Init → H Ready | Failed;  W Load → H Loaded | Failed; the worker makes it a resident.
-//   H Progress, Log, Metric at any time; W Save → H Saved | Failed (the host stays at that boundary until Resume or Exit
-//   when `hold` was set);  H Done | Failed is the last message of the task. W Exit → the host unloads and exits.
+//   H Progress, Log, Metric at any time; W Save → H Saved | Failed (when `hold` was set the host stays at that boundary
+//   until Exit), or the Done | Failed that was already on its way; H Done | Failed is the last message of the task.
+//   W Exit → the host unloads and exits.
 // Calls conversation: W (Input* Call)* → H CallDone per Call, in order; W Exit ends the host.
 #ifndef PILLION_WORKER_HOST_HOST_PROTOCOL_H_
 #define PILLION_WORKER_HOST_HOST_PROTOCOL_H_
@@ -80,7 +81,7 @@ struct ProgressMessage {
   uint32_t step_p99_us = 0;
   uint64_t peak_memory_bytes = 0;
 };
-struct SavedMessage {
+struct SavedMessage {            // epoch 0: nothing was saved (not loaded yet, or the disk refused: a Log says why)
   store::StoredCheckpoint checkpoint;
   uint64_t items_done = 0;
 };

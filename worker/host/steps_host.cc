@@ -93,9 +93,7 @@ class StepsHost::Stepping final : public StepContext {
   int64_t time_left_ns() const override { return std::max<int64_t>(0, deadline_ns_ - MonotonicNowNs()); }
   bool stop_requested() const override { return host_->loop_.stop_requested(); }
   void Log(std::string_view line) override { host_->Log(line); }
-  void ReportMetric(std::string_view name, double value) override {
-    host_->Send(MetricMessage{std::string(name), value});
-  }
+  void ReportMetric(std::string_view name, double value) override { host_->KeepMetric(name, value); }
 
  private:
   StepsHost* const host_;
@@ -139,7 +137,7 @@ bool StepsHost::Handle(HostMessage message) {
       if (Status status = Load(*load); !status.ok()) Fail(status);
     }
   } else if (auto* save = std::get_if<SaveMessage>(&message)) {
-    if (phase_ == Phase::kLoaded || phase_ == Phase::kHeld) Save(save->hold);
+    Save(save->hold);
   } else if (std::holds_alternative<ExitMessage>(message)) {
     return false;
   }
@@ -147,20 +145,17 @@ bool StepsHost::Handle(HostMessage message) {
 }
 
 Status StepsHost::Init(const InitMessage& message) {
-  PILLION_ASSIGN_OR_RETURN(const Program* program, FindProgram(message.program, message.library));
-  if (!program->make_task) {
+  PILLION_ASSIGN_OR_RETURN(program_, FindProgram(message.program, message.library));
+  if (!program_->make_task) {
     return InvalidArgument("program '" + message.program + "' is a function: submit it as a call");
   }
   PILLION_ASSIGN_OR_RETURN(DeviceInfo info, FindDevice(message.device));
-  bool supported = info.kind == DeviceKind::kCuda ? program->devices != Devices::kCpu : program->devices != Devices::kCuda;
+  bool supported =
+      info.kind == DeviceKind::kCuda ? program_->devices != Devices::kCpu : program_->devices != Devices::kCuda;
   if (!supported) return Unsupported("program '" + message.program + "' does not run on " + message.device);
-  PILLION_ASSIGN_OR_RETURN(Arguments arguments, Arguments::Parse(message.arguments.empty() ? "{}" : message.arguments));
   PILLION_ASSIGN_OR_RETURN(checkpoints_, store::OpenFileCheckpointStore(message.checkpoint_root));
-  task_ = program->make_task();
-  Initialising context(this, arguments, info);
-  PILLION_RETURN_IF_ERROR(Guarded("Init", [&] { return task_->Init(context); }));
-  PILLION_RETURN_IF_ERROR(arguments.CheckAllKnown());
-  uint64_t declared = context.declared().memory_bytes;
+  PILLION_ASSIGN_OR_RETURN(ReadyMessage ready, MakeTask(info));
+  uint64_t declared = ready.memory_bytes;
   if (message.memory_limit_bytes != 0 && declared > message.memory_limit_bytes) {
     return ResourceExhausted("program '" + message.program + "' declares " + std::to_string(declared) +
                              " bytes of device memory; the task's limit is " + std::to_string(message.memory_limit_bytes));
@@ -168,20 +163,28 @@ Status StepsHost::Init(const InitMessage& message) {
   // A pool of one byte holds nothing: the task declared that it needs no device memory.
   PILLION_ASSIGN_OR_RETURN(device_, OpenDevice(info, std::max<uint64_t>(declared, 1)));
   PILLION_RETURN_IF_ERROR(device_->Attach());
-  loop_.SetElastic(context.declared().elastic);
+  loop_.SetElastic(ready.elastic);
   phase_ = Phase::kReady;
-  Send(context.declared());
+  Send(ready);
   return Status::Ok();
 }
 
+Result<ReadyMessage> StepsHost::MakeTask(const DeviceInfo& device) {
+  PILLION_ASSIGN_OR_RETURN(Arguments arguments, Arguments::Parse(spec_.arguments.empty() ? "{}" : spec_.arguments));
+  task_ = program_->make_task();
+  Initialising context(this, arguments, device);
+  PILLION_RETURN_IF_ERROR(Guarded("Init", [&] { return task_->Init(context); }));
+  PILLION_RETURN_IF_ERROR(arguments.CheckAllKnown());
+  return context.declared();
+}
+
 // The payload is items_done:u64, then what the task wrote.
-Status StepsHost::LoadFrom(const store::StoredCheckpoint& checkpoint) {
+Status StepsHost::LoadFrom(const store::StoredCheckpoint& checkpoint, std::string_view payload) {
   if (checkpoint.epoch == 0) {
     step_ = 0;
     items_done_ = 0;
     return Guarded("Load", [&] { return task_->Load(*device_, nullptr); });
   }
-  PILLION_ASSIGN_OR_RETURN(std::string payload, checkpoints_->Load(spec_.task, checkpoint));
   MemoryReader reader(payload);
   uint64_t items = 0;
   PILLION_RETURN_IF_ERROR(reader.ReadValue(&items));
@@ -194,30 +197,40 @@ Status StepsHost::LoadFrom(const store::StoredCheckpoint& checkpoint) {
 Status StepsHost::Load(const LoadMessage& message) {
   LoadedMessage loaded;
   const store::StoredCheckpoint fresh;
-  const store::StoredCheckpoint* candidates[] = {&message.first, &message.previous, &fresh};
-  for (const store::StoredCheckpoint* candidate : candidates) {
+  for (const store::StoredCheckpoint* candidate : {&message.first, &message.previous, &fresh}) {
     if (candidate != &fresh && candidate->epoch == 0) continue;
-    Status status = LoadFrom(*candidate);
+    Result<std::string> payload = std::string();
+    if (candidate != &fresh) payload = checkpoints_->Load(spec_.task, *candidate);
+    Status status = payload.ok() ? LoadFrom(*candidate, *payload) : payload.status();
     if (status.ok()) {
-      loaded.step = step_;
-      loaded.items_done = items_done_;
-      phase_ = Phase::kLoaded;
-      Send(loaded);
-      if (spec_.max_steps != 0 && step_ >= spec_.max_steps) {
-        Finish();
-      } else {
-        loop_.SetReady(true);
-      }
+      Loaded(std::move(loaded));
       return Status::Ok();
     }
-    // Only a damaged or missing checkpoint is a reason to try the one before.
-    if (status.code() != StatusCode::kCorruption && status.code() != StatusCode::kNotFound) return status;
-    if (candidate == &fresh) return status;
+    // Only a damaged or missing checkpoint is a reason to try the one before: what else the task's own Load says is
+    // true of every checkpoint, and progress is not thrown away for it.
+    bool passed_over = candidate != &fresh && (status.code() == StatusCode::kCorruption ||
+                                               (status.code() == StatusCode::kNotFound && !payload.ok()));
+    if (!passed_over) return status;
     loaded.detail += (loaded.detail.empty() ? "" : "; ") + ("step " + std::to_string(candidate->step)) +
                      " passed over: " + status.message();
+    if (!payload.ok()) continue;
+    // The object has begun to load; a fresh one cannot be half full of the damaged state.
     (void)Guarded("Unload", [&] { task_->Unload(); return Status::Ok(); });
+    PILLION_RETURN_IF_ERROR(MakeTask(device_->info()).status());
   }
   return Internal("no checkpoint was tried");
+}
+
+void StepsHost::Loaded(LoadedMessage loaded) {
+  loaded.step = step_;
+  loaded.items_done = items_done_;
+  phase_ = Phase::kLoaded;
+  Send(std::move(loaded));
+  if (spec_.max_steps != 0 && step_ >= spec_.max_steps) {
+    Finish();
+  } else {
+    loop_.SetReady(true);
+  }
 }
 
 host::StepReport StepsHost::RunStep(int64_t time_left_ns) {
@@ -272,9 +285,25 @@ void StepsHost::ReportProgress(int64_t now_ns) {
     progress.step_p99_us = static_cast<uint32_t>(sorted[sorted.size() * 99 / 100] / kNanosPerMicro);
   }
   Send(progress);
+  for (const auto& [name, value] : metrics_) Send(MetricMessage{name, value});
+  metrics_.clear();
+}
+
+void StepsHost::KeepMetric(std::string_view name, double value) {
+  std::string_view kept = name.substr(0, limits::kTextBytes);
+  auto found = metrics_.find(kept);
+  if (found != metrics_.end()) {
+    found->second = value;
+  } else if (metrics_.size() < limits::kMetricsPerTask) {
+    metrics_.emplace(kept, value);
+  }
 }
 
 void StepsHost::Save(bool hold) {
+  // Done or Failed, on its way, is the answer.
+  if (phase_ == Phase::kFinishing || phase_ == Phase::kEnded) return;
+  const bool loaded = phase_ == Phase::kLoaded || phase_ == Phase::kHeld;
+  if (!loaded) return Send(SavedMessage{});
   if (hold) {
     loop_.SetReady(false);
     phase_ = Phase::kHeld;

@@ -7,8 +7,10 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/device/device.h"
@@ -40,11 +42,15 @@ class StepsHost final : public host::TurnClient {
   bool Handle(HostMessage message);  // false: exit
   Status Init(const InitMessage& message);
   Status Load(const LoadMessage& message);
-  Status LoadFrom(const store::StoredCheckpoint& checkpoint);
+  // A new object, initialised.
+  Result<ReadyMessage> MakeTask(const DeviceInfo& device);
+  Status LoadFrom(const store::StoredCheckpoint& checkpoint, std::string_view payload);
+  void Loaded(LoadedMessage loaded);
   void Save(bool hold);
   void Finish();
   void Fail(Status status);
   void ReportProgress(int64_t now_ns);
+  void KeepMetric(std::string_view name, double value);
   void Send(HostMessage message);
   void Log(std::string_view line);
 
@@ -55,6 +61,7 @@ class StepsHost final : public host::TurnClient {
   bool worker_gone_ = false;
   std::vector<std::string> inputs_;
   InitMessage spec_;
+  const Program* program_ = nullptr;
   std::unique_ptr<SideTask> task_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<store::CheckpointStore> checkpoints_;
@@ -66,6 +73,8 @@ class StepsHost final : public host::TurnClient {
   Status failure_;
   std::vector<int64_t> step_times_ns_;  // a ring of the newest
   size_t step_times_at_ = 0;
+  // The last value of each, sent with the next progress: a step neither waits for the worker nor floods it.
+  std::map<std::string, double, std::less<>> metrics_;
 };
 
 }  // namespace pillion::worker

