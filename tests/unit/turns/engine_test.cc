@@ -192,10 +192,10 @@ TEST_F(EngineTest, AShorterTaskTakesTheTail) {
   auto a = StartHost(longer), b = StartHost(shorter);
   ResidentId large = Add(*a, 5), small = Add(*b, 1);
   Trainer trainer;
-  // Until some bubble held both.
+  // Three long steps leave 3 ms: clearly more than a short one and its start. Until some bubble held both.
   bool both = false;
   for (int round = 0; round < 40 && !both; ++round) {
-    trainer.Iterate(20, {16 * kMs});
+    trainer.Iterate(20, {18 * kMs});
     auto turns = Events(TimelineEvent::Kind::kTurn);
     for (const TimelineEvent& bubble : Events(TimelineEvent::Kind::kBubble)) {
       auto within = [&](ResidentId id) {
