@@ -110,7 +110,12 @@ bool Calls::OnRevoke(const wire::Revoke& revoke) {
   });
   if (found == pending_.end()) return false;
   wire::Grant grant = std::move(found->second);
-  pending_.erase(found);  // the host may still execute it; its answer is ignored
+  // Dropped where it has not begun; the answer of one that runs is ignored.
+  if (host_) {
+    host_->Post(CancelCallMessage{found->first});
+    context_.engine->PostCommand(*resident_);
+  }
+  pending_.erase(found);
   End(grant, wire::Release{{}, 0, revoke.cause, "revoked"});
   return true;
 }

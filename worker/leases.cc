@@ -88,9 +88,8 @@ void Leases::Start(Lease* lease, int64_t now_ns) {
   if (!host.ok()) return Release(lease, wire::ReleaseCause::kHostLost, host.status().ToString());
   lease->host = std::move(*host);
   lease->deadline_ns = now_ns + limits::kHostStartMs * kNanosPerMilli;
-  for (const std::string& input : grant.inputs) {
-    if (!input.empty()) lease->host->Post(InputMessage{input});
-  }
+  // All of them, empty ones too: a task finds its inputs by the order of its dependencies.
+  for (const std::string& input : grant.inputs) lease->host->Post(InputMessage{input});
   InitMessage init;
   init.task = grant.task;
   init.epoch = grant.epoch;
@@ -310,7 +309,8 @@ void Leases::CheckTimes(Lease* lease, int64_t now_ns) {
   if (lease->deadline_ns != 0 && now_ns >= lease->deadline_ns) {
     bool leaving = lease->phase == Phase::kLeaving;
     KillHost(lease);
-    return Release(lease, leaving ? lease->leave_cause : wire::ReleaseCause::kAppFailure,
+    // A busy device starves Init and Load, which run in the idle class: that is no failure of the task's code.
+    return Release(lease, leaving ? lease->leave_cause : wire::ReleaseCause::kHostLost,
                    leaving ? "it did not save in time" : "Init and Load took longer than the limit kHostStartMs");
   }
   if (lease->phase == Phase::kRunning && !lease->save_asked && now_ns >= lease->next_commit_ns) {

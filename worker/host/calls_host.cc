@@ -33,8 +33,10 @@ bool CallsHost::HandleCommands() {
     if (auto* input = std::get_if<InputMessage>(&*message)) {
       inputs_.push_back(std::move(input->bytes));
     } else if (auto* call = std::get_if<CallMessage>(&*message)) {
-      pending_.push_back({std::move(*call), std::move(inputs_)});
+      pending_.push_back({std::move(*call), std::move(inputs_), false});
       inputs_.clear();
+    } else if (auto* cancel = std::get_if<CancelCallMessage>(&*message)) {
+      for (PendingCall& pending : pending_) pending.cancelled |= pending.call.call == cancel->call;
     } else if (std::holds_alternative<ExitMessage>(*message)) {
       return false;
     }
@@ -47,7 +49,8 @@ host::StepReport CallsHost::RunStep(int64_t) {
   if (pending_.empty()) return {0, false};
   PendingCall pending = std::move(pending_.front());
   pending_.pop_front();
-  Answer(pending.call.call, Execute(pending));
+  // A cancelled one still counts as an item: the worker finds by the count which call was running when a host dies.
+  if (!pending.cancelled) Answer(pending.call.call, Execute(pending));
   return {1, !pending_.empty()};
 }
 

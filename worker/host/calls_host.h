@@ -28,6 +28,7 @@ class CallsHost final : public host::TurnClient {
   struct PendingCall {
     CallMessage call;
     std::vector<std::string> inputs;
+    bool cancelled = false;
   };
   Result<std::string> Execute(PendingCall& pending);
   void Answer(uint64_t call, Result<std::string> result);

@@ -115,6 +115,8 @@ auto Fields(auto& m) {
     return std::tie();
   } else if constexpr (std::is_same_v<T, CallMessage>) {
     return std::tie(m.call, m.program, m.library, m.arguments, m.positions);
+  } else if constexpr (std::is_same_v<T, CancelCallMessage>) {
+    return std::tie(m.call);
   } else if constexpr (std::is_same_v<T, ReadyMessage>) {
     return std::tie(m.memory_bytes, m.elastic, m.items_total);
   } else if constexpr (std::is_same_v<T, LoadedMessage>) {

@@ -107,10 +107,15 @@ struct CallDoneMessage {
   std::string result;
 };
 
+// worker → host: a call that has not begun is dropped and gets no CallDone; one that runs is answered as usual.
+struct CancelCallMessage {
+  uint64_t call = 0;
+};
+
 // The order is the kind byte, from 1. It only grows.
 using HostMessage = std::variant<InputMessage, InitMessage, LoadMessage, SaveMessage, ExitMessage, CallMessage,
                                  ReadyMessage, LoadedMessage, ProgressMessage, SavedMessage, DoneMessage, FailedMessage,
-                                 LogMessage, MetricMessage, CallDoneMessage>;
+                                 LogMessage, MetricMessage, CallDoneMessage, CancelCallMessage>;
 
 // kResourceExhausted when it does not fit one packet.
 Result<std::string> EncodeHostMessage(const HostMessage& message);

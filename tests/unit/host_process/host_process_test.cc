@@ -241,6 +241,19 @@ TEST_F(HostProcess, CallsArePipelinedAndAnsweredInOrder) {
   EXPECT_EQ(host->Join(), 0);
 }
 
+TEST_F(HostProcess, ACancelledCallIsNotRun) {
+  auto host = Start("calls");  // gets no turns yet, so nothing begins
+  for (uint64_t call : {1, 2, 3}) {
+    host->Post(CallMessage{call, "Square", Library(), EncodeValue(std::tuple<int>(static_cast<int>(call))), ""});
+  }
+  host->Post(CancelCallMessage{2});
+  host->AddToEngine();
+  EXPECT_EQ(host->Await<CallDoneMessage>().call, 1u);
+  EXPECT_EQ(host->Await<CallDoneMessage>().call, 3u);
+  host->Post(ExitMessage{});
+  EXPECT_EQ(host->Join(), 0);
+}
+
 TEST_F(HostProcess, CallsTakeInputsAndTheirErrorsStayTheirOwn) {
   auto host = Start("calls");
   host->AddToEngine();

@@ -51,7 +51,7 @@ std::vector<HostMessage> OneOfEach() {
           FailedMessage{12, TaskFailed("no such file")},
           LogMessage{"a line"},
           MetricMessage{"loss", -0.5},
-          CallDoneMessage{13, ResourceExhausted("too much"), "result"}};
+          CallDoneMessage{13, ResourceExhausted("too much"), "result"}, CancelCallMessage{14}};
 }
 
 TEST(HostProtocol, TheListOfSamplesIsComplete) {
