@@ -21,6 +21,7 @@ constexpr int64_t kStartMs = 20'000;    // for a part to come up
 constexpr int64_t kFinishMs = 120'000;  // for tasks that have the devices to themselves
 constexpr int64_t kStopMs = 12'000;     // a worker takes up to ten seconds to save everything
 constexpr int64_t kTrainerMs = 600'000;
+constexpr int64_t kFirstWaveNs = 10 * kNanosPerSecond;  // the second comes after the move, but not later than that
 constexpr double kMoveFrom = 0.15, kMoveUntil = 0.8;  // progress at which a task is worth moving
 
 void Tell(const std::string& text) {
@@ -81,11 +82,12 @@ class Demo {
   Status StartCluster();
   Status Connect();
   Status Harvest();
+  Status Submit(Wave wave);
   Status WatchTasks(int64_t* from_ns, int64_t* to_ns);
   Status TryToMove(const std::vector<wire::TaskInfo>& tasks);
   Status FinishAndVerify();
   Status Verify(const std::vector<wire::TaskInfo>& references);
-  Result<bool> JobEnded(const JobId& job, std::vector<wire::TaskInfo>* tasks);
+  Result<bool> Ended(const std::vector<JobId>& jobs, std::vector<wire::TaskInfo>* tasks);
   Status StopCluster();
   void EndAll();
   TrainerRun MakeTrainerRun(const std::string& name, const std::string& board, uint64_t iterations) const;
@@ -99,7 +101,7 @@ class Demo {
   std::vector<std::unique_ptr<Program>> workers_;
   std::unique_ptr<Trainer> trainer_;
   std::optional<Client> client_;
-  JobId job_;
+  std::vector<JobId> jobs_;
   std::vector<wire::TaskInfo> tasks_;  // as last seen
 };
 
@@ -149,7 +151,7 @@ Status Demo::StartCluster() {
     record_.timeline_files.push_back(options_.directory + "/timeline-" + device + ".json");
     worker.arguments = {"--device", device, "--name", "demo/" + device, "--runtime-dir", options_.directory + "/run",
                         "--checkpoint-dir", checkpoints, "--quiet-one-in", std::to_string(kQuietOneIn),
-                        "--max-residents", "6", "--report", record_.report_files.back(),
+                        "--max-residents", "4", "--report", record_.report_files.back(),
                         "--timeline", record_.timeline_files.back()};
     PILLION_ASSIGN_OR_RETURN(auto started, Program::Start(std::move(worker)));
     workers_.push_back(std::move(started));
@@ -201,14 +203,15 @@ Status Demo::Harvest() {
     return std::all_of(workers.begin(), workers.end(),
                        [](const wire::WorkerInfo& worker) { return worker.capacity.trainer_attached; });
   }));
-  PILLION_ASSIGN_OR_RETURN(Graph graph, MakeWorkload(Workload(), "demo", options_.directory + "/pictures"));
-  PILLION_ASSIGN_OR_RETURN(job_, client_->Submit(graph));
-  Tell("submitted " + std::to_string(graph.size()) + " side tasks");
+  PILLION_RETURN_IF_ERROR(Submit(Wave::kFirst));
   int64_t from_ns = INT64_MAX, to_ns = INT64_MAX;
   PILLION_RETURN_IF_ERROR(WatchTasks(&from_ns, &to_ns));
   PILLION_ASSIGN_OR_RETURN(record_.trainer, trainer_->Read());
   trainer_.reset();
-  record_.slowdown = MeasureSlowdown(record_.trainer.ranks, from_ns, to_ns);
+  // The stages of a pipeline wait for each other: one speaks for all.
+  std::vector<std::vector<Iteration>> samples = record_.trainer.ranks;
+  if (options_.trainer == TrainerKind::kGpt) samples.resize(1);
+  record_.slowdown = MeasureSlowdown(samples, from_ns, to_ns);
   const std::vector<std::string>& losses = record_.trainer.losses_exact;
   record_.losses_compared_count = std::min(losses.size(), reference_losses_.size());
   record_.losses_compared = record_.losses_compared_count > 0;
@@ -219,18 +222,33 @@ Status Demo::Harvest() {
   return Status();
 }
 
+Status Demo::Submit(Wave wave) {
+  PILLION_ASSIGN_OR_RETURN(Graph graph, MakeWorkload(Workload(), wave, "demo", options_.directory + "/pictures"));
+  PILLION_ASSIGN_OR_RETURN(JobId job, client_->Submit(graph));
+  jobs_.push_back(job);
+  Tell("submitted " + std::to_string(graph.size()) + " side tasks");
+  return Status();
+}
+
 // Until the trainer has ended. The time in which there was side work: [from, to].
 Status Demo::WatchTasks(int64_t* from_ns, int64_t* to_ns) {
-  int64_t told_ns = 0;
+  const int64_t begin_ns = MonotonicNowNs();
+  int64_t told_ns = begin_ns;
   return Until("the trainer's end", kTrainerMs, [&]() -> Result<bool> {
     if (!trainer_->Running()) return true;
     if (*to_ns != INT64_MAX) return false;
-    PILLION_ASSIGN_OR_RETURN(bool ended, JobEnded(job_, &tasks_));
+    PILLION_ASSIGN_OR_RETURN(bool ended, Ended(jobs_, &tasks_));
     const int64_t now_ns = MonotonicNowNs();
     const bool stepping = std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return task.step > 0; });
     if (stepping) *from_ns = std::min(*from_ns, now_ns);
-    if (ended) *to_ns = now_ns;
     PILLION_RETURN_IF_ERROR(TryToMove(tasks_));
+    if (jobs_.size() == 1) {
+      if (ended || !record_.moved_task.empty() || now_ns - begin_ns > kFirstWaveNs) {
+        PILLION_RETURN_IF_ERROR(Submit(Wave::kSecond));
+      }
+    } else if (ended) {
+      *to_ns = now_ns;
+    }
     if (now_ns - told_ns > 5 * kNanosPerSecond) {
       told_ns = now_ns;
       uint64_t steps = 0;
@@ -252,6 +270,14 @@ Status Demo::TryToMove(const std::vector<wire::TaskInfo>& tasks) {
     if (!runs || !WorthMoving(task.program)) continue;
     const double progress = static_cast<double>(task.items_done) / static_cast<double>(task.items_total);
     if (progress < kMoveFrom || progress > kMoveUntil) continue;
+    // Towards the emptier device, so that the move leaves none without work.
+    const auto beside = std::count_if(tasks.begin(), tasks.end(), [&](const auto& other) {
+      return other.state == wire::TaskState::kLeased && other.worker == task.worker;
+    });
+    const auto leased = std::count_if(tasks.begin(), tasks.end(), [](const auto& other) {
+      return other.state == wire::TaskState::kLeased;
+    });
+    if (2 * beside < leased) continue;
     const std::string to = task.worker == "demo/" + kDevices[0] ? "demo/" + kDevices[1] : "demo/" + kDevices[0];
     auto moved = client_->Migrate(task.task, to);
     if (moved.ok()) {
@@ -271,8 +297,13 @@ Status Demo::TryToMove(const std::vector<wire::TaskInfo>& tasks) {
   return Status();
 }
 
-Result<bool> Demo::JobEnded(const JobId& job, std::vector<wire::TaskInfo>* tasks) {
-  PILLION_ASSIGN_OR_RETURN(*tasks, client_->ListTasks(job));
+// Whether all tasks of the jobs have succeeded; an error names the first that did not.
+Result<bool> Demo::Ended(const std::vector<JobId>& jobs, std::vector<wire::TaskInfo>* tasks) {
+  tasks->clear();
+  for (const JobId& job : jobs) {
+    PILLION_ASSIGN_OR_RETURN(std::vector<wire::TaskInfo> some, client_->ListTasks(job));
+    tasks->insert(tasks->end(), some.begin(), some.end());
+  }
   for (const wire::TaskInfo& task : *tasks) {
     if (!wire::IsFinal(task.state)) continue;
     if (task.state != wire::TaskState::kSucceeded) {
@@ -285,14 +316,15 @@ Result<bool> Demo::JobEnded(const JobId& job, std::vector<wire::TaskInfo>* tasks
 
 // What the bubbles did not hold runs to its end, beside a second run of every task.
 Status Demo::FinishAndVerify() {
+  if (jobs_.size() == 1) PILLION_RETURN_IF_ERROR(Submit(Wave::kSecond));
   Tell("the trainer has ended; finishing the tasks, and running each again, uncut and unmoved, to compare results");
-  PILLION_ASSIGN_OR_RETURN(Graph graph, MakeWorkload(Workload(), "reference", options_.directory + "/reference-pictures"));
+  PILLION_ASSIGN_OR_RETURN(Graph graph, MakeWorkload(Workload(), Wave::kBoth, "reference", options_.directory + "/reference-pictures"));
   PILLION_ASSIGN_OR_RETURN(JobId reference, client_->Submit(graph));
   std::vector<wire::TaskInfo> references;
   PILLION_RETURN_IF_ERROR(Until("the end of all side tasks", kFinishMs, [&]() -> Result<bool> {
-    PILLION_ASSIGN_OR_RETURN(bool ended, JobEnded(job_, &tasks_));
+    PILLION_ASSIGN_OR_RETURN(bool ended, Ended(jobs_, &tasks_));
     PILLION_RETURN_IF_ERROR(TryToMove(tasks_));
-    PILLION_ASSIGN_OR_RETURN(bool references_ended, JobEnded(reference, &references));
+    PILLION_ASSIGN_OR_RETURN(bool references_ended, Ended({reference}, &references));
     return ended && references_ended;
   }));
   return Verify(references);

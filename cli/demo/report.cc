@@ -102,7 +102,7 @@ void AppendDevices(const json& report, std::string* text) {
 void AppendCost(const json& report, const DemoRecord& record, std::string* text) {
   *text += "\nWhat it cost the trainer\n";
   if (record.slowdown) {
-    Append(text, "  slowdown %.2f %%, 95 %% interval %.2f to %.2f %% (%llu blocks with side work against quiet ones)\n",
+    Append(text, "  slowdown %.2f %%, 95 %% interval %.2f to %.2f %% (%llu quiet blocks against their neighbours)\n",
            100 * record.slowdown->mean, 100 * record.slowdown->low, 100 * record.slowdown->high,
            static_cast<unsigned long long>(record.slowdown->groups));
   } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/file.h"
 
@@ -20,39 +21,74 @@ bool HasAptLists() {
          });
 }
 
-json PageRank(bool apt, uint64_t iterations, double damping) {
-  // Installed packages are a graph of a thousandth the work, so it is ranked more often, and hardly damped, which
-  // converges late.
-  if (!apt) return {{"graph", "dpkg"}, {"iterations", 400 * iterations}, {"damping", 1 - (1 - damping) / 1e4}, {"tolerance", 0}};
-  return {{"graph", "apt"}, {"iterations", iterations}, {"damping", damping}, {"tolerance", 0}};
-}
+class Builder {
+ public:
+  Builder(const WorkloadOptions& options, const std::string& job_name, const std::string& output_directory)
+      : options_(options), output_directory_(output_directory), graph_(NamedJob(job_name)) {}
+
+  // Hardly damped, so that it converges late. Installed packages are a graph of a hundredth the work.
+  void PageRank(double damping) {
+    const uint64_t n = options_.iterations;
+    if (apt_) {
+      Add("graph.pagerank", {{"graph", "apt"}, {"iterations", 3 * n}, {"damping", damping}, {"tolerance", 0}});
+    } else {
+      Add("graph.pagerank",
+          {{"graph", "dpkg"}, {"iterations", 200 * n}, {"damping", 1 - (1 - damping) / 1e3}, {"tolerance", 0}});
+    }
+  }
+  void Pictures(int width) {
+    Add("image.resize_watermark", {{"input", options_.pictures},
+                                   {"output", output_directory_ + "/" + std::to_string(width)},
+                                   {"width", width},
+                                   {"filter", "lanczos"}});
+  }
+  void TrainCnn(int seed) {
+    if (!options_.torch) return;
+    Add("train.cnn", {{"epochs", std::max<uint64_t>(2, options_.iterations / 20)}, {"seed", seed}});
+  }
+  void Checksum() { Add("checksum", {{"path", options_.file}}); }
+  Graph Take() { return std::move(graph_); }
+
+ private:
+  static wire::JobOptions NamedJob(const std::string& name) {
+    wire::JobOptions job;
+    job.name = name;
+    return job;
+  }
+  void Add(const std::string& program, json arguments) {
+    arguments["step_us"] = kStepUs;
+    graph_.AddSteps(program, arguments.dump());
+  }
+
+  const WorkloadOptions& options_;
+  const std::string& output_directory_;
+  const bool apt_ = HasAptLists();
+  Graph graph_;
+};
 
 }  // namespace
 
-Result<Graph> MakeWorkload(const WorkloadOptions& options, const std::string& job_name,
+Result<Graph> MakeWorkload(const WorkloadOptions& options, Wave wave, const std::string& job_name,
                            const std::string& output_directory) {
-  wire::JobOptions job;
-  job.name = job_name;
-  Graph graph(job);
-  auto add = [&graph](const std::string& program, json arguments) {
-    arguments["step_us"] = kStepUs;
-    graph.AddSteps(program, arguments.dump());
-  };
-  const uint64_t n = options.iterations;
-  const bool apt = HasAptLists();
-  add("graph.pagerank", PageRank(apt, 4 * n, 0.85));
-  add("image.resize_watermark", {{"input", options.pictures},
-                                 {"output", output_directory + "/large"},
-                                 {"width", 1600},
-                                 {"filter", "lanczos"}});
-  if (options.torch) add("train.cnn", {{"epochs", std::max<uint64_t>(2, n / 16)}, {"seed", 1}});
-  add("graph.pagerank", PageRank(apt, 3 * n, 0.9));
-  add("image.resize_watermark", {{"input", options.pictures},
-                                 {"output", output_directory + "/small"},
-                                 {"width", 800},
-                                 {"filter", "lanczos"}});
-  if (options.torch) add("train.cnn", {{"epochs", std::max<uint64_t>(2, n / 20)}, {"seed", 2}});
-  add("checksum", {{"path", options.file}});
+  Builder builder(options, job_name, output_directory);
+  if (wave != Wave::kSecond) {
+    builder.PageRank(0.99);
+    builder.Pictures(1600);
+    builder.TrainCnn(1);
+    builder.Checksum();
+    builder.PageRank(0.995);
+  }
+  if (wave != Wave::kFirst) {
+    builder.TrainCnn(2);
+    builder.Pictures(1280);
+    builder.PageRank(0.985);
+    builder.TrainCnn(3);
+    builder.PageRank(0.98);
+    builder.Pictures(1024);
+    builder.PageRank(0.975);
+    builder.Pictures(800);
+  }
+  Graph graph = builder.Take();
   PILLION_RETURN_IF_ERROR(graph.status());
   return graph;
 }

@@ -11,6 +11,10 @@
 
 namespace pillion::demo {
 
+// The work comes in two waves: the first leaves the workers room, so that one of its tasks can be moved; the second
+// queues, so that whichever device has more bubbles takes more of it.
+enum class Wave { kFirst, kSecond, kBoth };
+
 struct WorkloadOptions {
   uint64_t iterations = 0;    // of the trainer: the work is sized to a bit more than its bubbles hold
   bool torch = true;          // with train.cnn
@@ -18,9 +22,9 @@ struct WorkloadOptions {
   std::string file;           // for checksum
 };
 
-// The tasks; what the image tasks write goes under `output_directory`, which is all that differs between two calls
-// with the same options.
-Result<Graph> MakeWorkload(const WorkloadOptions& options, const std::string& job_name,
+// The tasks of a wave; kBoth: those of the first, then those of the second. What the image tasks write goes under
+// `output_directory`, which is all that differs between two calls with the same options.
+Result<Graph> MakeWorkload(const WorkloadOptions& options, Wave wave, const std::string& job_name,
                            const std::string& output_directory);
 
 // Whether two results of one program with the same arguments are the same in every field, except the folder that an
