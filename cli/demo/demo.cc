@@ -16,13 +16,13 @@ namespace pillion::demo {
 namespace {
 
 constexpr char kMark[] = "PILLION_DEMO";
-constexpr int64_t kPollMs = 200;
+constexpr int64_t kPollMs = 100;
 constexpr int64_t kStartMs = 20'000;    // for a part to come up
 constexpr int64_t kFinishMs = 120'000;  // for tasks that have the devices to themselves
 constexpr int64_t kStopMs = 12'000;     // a worker takes up to ten seconds to save everything
 constexpr int64_t kTrainerMs = 600'000;
-constexpr int64_t kFirstWaveNs = 10 * kNanosPerSecond;  // the second comes after the move, but not later than that
-constexpr double kMoveFrom = 0.15, kMoveUntil = 0.8;  // progress at which a task is worth moving
+constexpr int64_t kFirstWaveNs = 15 * kNanosPerSecond;  // the second comes after the move, but not later than that
+constexpr double kMoveFrom = 0.05, kMoveUntil = 0.8;  // progress at which a task is worth moving
 
 void Tell(const std::string& text) {
   std::fprintf(stderr, "demo: %s\n", text.c_str());

@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kStepUs = 1000;
+constexpr uint64_t kLeastIterations = 200;  // less would be over before it could be moved
 
 // apt's lists have all packages of the distribution; a machine without them still has its own installed ones.
 bool HasAptLists() {
@@ -28,12 +29,11 @@ class Builder {
 
   // Hardly damped, so that it converges late. Installed packages are a graph of a hundredth the work.
   void PageRank(double damping) {
-    const uint64_t n = options_.iterations;
     if (apt_) {
-      Add("graph.pagerank", {{"graph", "apt"}, {"iterations", 3 * n}, {"damping", damping}, {"tolerance", 0}});
+      Add("graph.pagerank", {{"graph", "apt"}, {"iterations", 3 * size_}, {"damping", damping}, {"tolerance", 0}});
     } else {
       Add("graph.pagerank",
-          {{"graph", "dpkg"}, {"iterations", 200 * n}, {"damping", 1 - (1 - damping) / 1e3}, {"tolerance", 0}});
+          {{"graph", "dpkg"}, {"iterations", 200 * size_}, {"damping", 1 - (1 - damping) / 1e3}, {"tolerance", 0}});
     }
   }
   void Pictures(int width) {
@@ -44,7 +44,7 @@ class Builder {
   }
   void TrainCnn(int seed) {
     if (!options_.torch) return;
-    Add("train.cnn", {{"epochs", std::max<uint64_t>(2, options_.iterations / 20)}, {"seed", seed}});
+    Add("train.cnn", {{"epochs", std::max<uint64_t>(2, size_ / 20)}, {"seed", seed}});
   }
   void Checksum() { Add("checksum", {{"path", options_.file}}); }
   Graph Take() { return std::move(graph_); }
@@ -62,6 +62,7 @@ class Builder {
 
   const WorkloadOptions& options_;
   const std::string& output_directory_;
+  const uint64_t size_ = std::max(options_.iterations, kLeastIterations);
   const bool apt_ = HasAptLists();
   Graph graph_;
 };
