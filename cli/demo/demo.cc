@@ -21,7 +21,6 @@ constexpr int64_t kStartMs = 20'000;    // for a part to come up
 constexpr int64_t kFinishMs = 120'000;  // for tasks that have the devices to themselves
 constexpr int64_t kStopMs = 12'000;     // a worker takes up to ten seconds to save everything
 constexpr int64_t kTrainerMs = 600'000;
-constexpr int64_t kFirstWaveNs = 15 * kNanosPerSecond;  // the second comes after the move, but not later than that
 constexpr double kMoveFrom = 0.05, kMoveUntil = 0.8;  // progress at which a task is worth moving
 
 void Tell(const std::string& text) {
@@ -39,7 +38,10 @@ class Demo {
     PILLION_RETURN_IF_ERROR(Harvest());
     PILLION_RETURN_IF_ERROR(FinishAndVerify());
     PILLION_RETURN_IF_ERROR(StopCluster());
-    if (record_.moved_task.empty()) return TaskFailed("migration: every task ended before it could be moved");
+    if (record_.moved_task.empty()) {
+      return TaskFailed("migration: every task ended before it could be moved" +
+                        (move_refused_.empty() ? "" : "; last refused with: " + move_refused_));
+    }
     return Status();
   }
   DemoRecord Take() { return std::move(record_); }
@@ -102,6 +104,7 @@ class Demo {
   std::unique_ptr<Trainer> trainer_;
   std::optional<Client> client_;
   std::vector<JobId> jobs_;
+  std::string move_refused_;           // the head's last reason
   std::vector<wire::TaskInfo> tasks_;  // as last seen
 };
 
@@ -232,8 +235,7 @@ Status Demo::Submit(Wave wave) {
 
 // Until the trainer has ended. The time in which there was side work: [from, to].
 Status Demo::WatchTasks(int64_t* from_ns, int64_t* to_ns) {
-  const int64_t begin_ns = MonotonicNowNs();
-  int64_t told_ns = begin_ns;
+  int64_t told_ns = MonotonicNowNs();
   return Until("the trainer's end", kTrainerMs, [&]() -> Result<bool> {
     if (!trainer_->Running()) return true;
     if (*to_ns != INT64_MAX) return false;
@@ -243,9 +245,7 @@ Status Demo::WatchTasks(int64_t* from_ns, int64_t* to_ns) {
     if (stepping) *from_ns = std::min(*from_ns, now_ns);
     PILLION_RETURN_IF_ERROR(TryToMove(tasks_));
     if (jobs_.size() == 1) {
-      if (ended || !record_.moved_task.empty() || now_ns - begin_ns > kFirstWaveNs) {
-        PILLION_RETURN_IF_ERROR(Submit(Wave::kSecond));
-      }
+      if (ended || !record_.moved_task.empty()) PILLION_RETURN_IF_ERROR(Submit(Wave::kSecond));
     } else if (ended) {
       *to_ns = now_ns;
     }
@@ -270,14 +270,13 @@ Status Demo::TryToMove(const std::vector<wire::TaskInfo>& tasks) {
     if (!runs || !WorthMoving(task.program)) continue;
     const double progress = static_cast<double>(task.items_done) / static_cast<double>(task.items_total);
     if (progress < kMoveFrom || progress > kMoveUntil) continue;
-    // Towards the emptier device, so that the move leaves none without work.
-    const auto beside = std::count_if(tasks.begin(), tasks.end(), [&](const auto& other) {
-      return other.state == wire::TaskState::kLeased && other.worker == task.worker;
+    // Towards the device with less under way, so that the move leaves none without work.
+    auto under_way = [&](const wire::TaskInfo& other) { return other.state == wire::TaskState::kLeased && other.step > 0; };
+    const auto all = std::count_if(tasks.begin(), tasks.end(), under_way);
+    const auto beside = std::count_if(tasks.begin(), tasks.end(), [&](const wire::TaskInfo& other) {
+      return under_way(other) && other.worker == task.worker;
     });
-    const auto leased = std::count_if(tasks.begin(), tasks.end(), [](const auto& other) {
-      return other.state == wire::TaskState::kLeased;
-    });
-    if (2 * beside < leased) continue;
+    if (2 * beside < all) continue;
     const std::string to = task.worker == "demo/" + kDevices[0] ? "demo/" + kDevices[1] : "demo/" + kDevices[0];
     auto moved = client_->Migrate(task.task, to);
     if (moved.ok()) {
@@ -289,6 +288,7 @@ Status Demo::TryToMove(const std::vector<wire::TaskInfo>& tasks) {
       return Status();
     }
     // No room there now, or it has just ended: the next round sees.
+    move_refused_ = moved.status().message();
     const StatusCode code = moved.status().code();
     if (code != StatusCode::kUnavailable && code != StatusCode::kFailedPrecondition) {
       return moved.status().WithContext("migrate " + task.task.ToString());
@@ -316,7 +316,15 @@ Result<bool> Demo::Ended(const std::vector<JobId>& jobs, std::vector<wire::TaskI
 
 // What the bubbles did not hold runs to its end, beside a second run of every task.
 Status Demo::FinishAndVerify() {
-  if (jobs_.size() == 1) PILLION_RETURN_IF_ERROR(Submit(Wave::kSecond));
+  if (jobs_.size() == 1) {
+    // Nothing got under way in the bubbles: other work keeps these cores busy. The move comes first, while there is room.
+    PILLION_RETURN_IF_ERROR(Until("a move", kFinishMs, [&]() -> Result<bool> {
+      PILLION_ASSIGN_OR_RETURN(bool ended, Ended(jobs_, &tasks_));
+      PILLION_RETURN_IF_ERROR(TryToMove(tasks_));
+      return ended || !record_.moved_task.empty();
+    }));
+    PILLION_RETURN_IF_ERROR(Submit(Wave::kSecond));
+  }
   Tell("the trainer has ended; finishing the tasks, and running each again, uncut and unmoved, to compare results");
   PILLION_ASSIGN_OR_RETURN(Graph graph, MakeWorkload(Workload(), Wave::kBoth, "reference", options_.directory + "/reference-pictures"));
   PILLION_ASSIGN_OR_RETURN(JobId reference, client_->Submit(graph));

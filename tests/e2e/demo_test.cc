@@ -59,7 +59,10 @@ class DemoTest : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
   std::string Output() const { return ReadFile(directory_.path() + "/out").value(); }
-  std::string Messages() const { return ReadFile(directory_.path() + "/err").value(); }
+  std::string Messages() const {
+    auto text = ReadFile(directory_.path() + "/err");  // not there before the child has started
+    return text.ok() ? *text : "";
+  }
 
   TestDirectory directory_;
   pid_t pid_ = -1;
