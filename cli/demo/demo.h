@@ -19,7 +19,7 @@ struct DemoOptions {
   TrainerKind trainer = TrainerKind::kGpt;
   double seconds = 40;         // how long the training lasts, about
   uint64_t iterations = 0;     // instead of `seconds`; rounded to what MeasureSlowdown needs
-  uint64_t reference_iterations = 24;
+  uint64_t reference_iterations = 96;
 };
 
 struct TaskOutcome {

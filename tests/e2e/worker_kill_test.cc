@@ -94,6 +94,23 @@ TEST_F(WorkerKillTest, ACrashIsTheTasksOwnFailureAndIsRetried) {
   EXPECT_EQ(info.result, CountResult(2'000));
 }
 
+TEST_F(WorkerKillTest, AKilledTrainerCostsItsTasksNothingAndAnotherFindsTheSameBoard) {
+  auto metronome = StartMetronome("cpu0");
+  auto worker = StartWorker("cpu0", {"--without-trainer", "wait"});
+  TaskId task = SubmitCount(1'500);
+  ASSERT_TRUE(Until([&] { return Journal().size() > 300; })) << worker->Output();
+  metronome->Signal(SIGKILL);
+  metronome->Wait();
+  ASSERT_EQ(Processes("pillion-host").size(), 1u) << worker->Output();
+  metronome = StartMetronome("cpu0");
+  wire::TaskInfo info = WaitForEnd(task);
+  ASSERT_EQ(info.state, TaskState::kSucceeded) << info.error << worker->Output();
+  EXPECT_EQ(info.result, CountResult(1'500));
+  EXPECT_EQ(info.epoch, 1u) << "the lease was never lost";
+  EXPECT_EQ(Journal().size(), 1'500u);
+  EXPECT_TRUE(metronome->Running());
+}
+
 TEST_F(WorkerKillTest, ATaskThatIgnoresTheStopFlagIsKilledAndTheTrainerGoesOn) {
   auto metronome = StartMetronome("cpu0");
   auto worker = StartWorker("cpu0", {"--without-trainer", "wait"});
